@@ -4,13 +4,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, constants, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parse, stringify } from 'smol-toml';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
+import { openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { ownLog, startBoth, startHub } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
@@ -19,11 +20,6 @@ import { tailLog } from './tail.ts';
 const { OK, INVALID_ARGUMENT } = serial.StatusCode;
 /** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */
 const WRITE_EVERY_MS = 2;
-
-const sockets = new Set<NotifySocket>();
-after(() => {
-  for (const socket of sockets) socket.close();
-});
 
 /** Sections over what the file has. */
 function change(file: string, sections: Readonly<Record<string, Toml>>): void {
@@ -38,23 +34,14 @@ function replace(file: string, text: string): void {
   renameSync(`${file}.new`, file);
 }
 
-test('with a port open under traffic: no byte is lost, live keys count, others are named, a faulty file is refused', async () => {
-  const socket = await openNotifySocket(join(temporaryDirectory(), 'notify'));
-  sockets.add(socket);
+test('with a port open under traffic: no byte is lost, live keys count, others are named, a faulty file is refused', async (t) => {
+  const socket = await openNotifySocket(t, join(temporaryDirectory(), 'notify'));
   const ports = temporaryDirectory();
   const pty = namedPty(ports);
   const config = { serial: { extra_ports: [`${ports}/*`], max_payload_bytes: 1_000 } };
   const daemon = await startDaemon({ env: { NOTIFY_SOCKET: socket.name }, config });
   const { client, configFile } = daemon;
-  const opened = await client.serial.open({
-    portName: pty.portName,
-    baudRate: 115_200,
-    dataBits: 8,
-    parity: 0,
-    stopBits: 0,
-    packetSize: 0,
-  });
-  assert.equal(opened.status, OK);
+  await openPort(client, pty.portName, { baudRate: 115_200 });
   const openedMs = performance.now();
   const tail = await tailLog(client);
   let sent = '';

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts';
 import { runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { startBoth, startHub } from './hub.ts';
 import { namedPty, unplug } from './pty.ts';
 import { inject, straceWorks } from './strace.ts';
@@ -15,19 +16,13 @@ import { inject, straceWorks } from './strace.ts';
 const INTERVAL_MS = 3_000;
 const withoutStrace = straceWorks() ? false : 'strace cannot trace here';
 
-const sockets = new Set<NotifySocket>();
-after(() => {
-  for (const socket of sockets) socket.close();
-});
-
 interface Systemd {
   readonly socket: NotifySocket;
   readonly env: Readonly<Record<string, string>>;
 }
 
-async function systemd(): Promise<Systemd> {
-  const socket = await openNotifySocket(join(temporaryDirectory(), 'notify'));
-  sockets.add(socket);
+async function systemd(t: TestContext): Promise<Systemd> {
+  const socket = await openNotifySocket(t, join(temporaryDirectory(), 'notify'));
   return { socket, env: { NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: String(INTERVAL_MS * 1_000) } };
 }
 
@@ -60,8 +55,8 @@ async function starves(socket: NotifySocket): Promise<void> {
 
 const entry = (text: string) => ({ dir: 1, timestamp: Long.fromNumber(5), rawData: Buffer.from(text), note: '' });
 
-test('the line: stages, READY with its status, food, what changes, STOPPING', async () => {
-  const { socket, env } = await systemd();
+test('the line: stages, READY with its status, food, what changes, STOPPING', async (t) => {
+  const { socket, env } = await systemd(t);
   const ports = temporaryDirectory();
   const pty = namedPty(ports);
   const daemon = await startDaemon({ env, config: { serial: { extra_ports: [`${ports}/*`] } } });
@@ -71,14 +66,7 @@ test('the line: stages, READY with its status, food, what changes, STOPPING', as
   assert.equal(first?.fields['STATUS'], 'opening log.db');
   const ready = await socket.waitFor(({ fields }) => fields['READY'] === '1');
   assert.match(ready.fields['STATUS'] ?? '', /^no port open, log \d/);
-  await daemon.client.serial.open({
-    portName: pty.portName,
-    baudRate: 9_600,
-    dataBits: 8,
-    parity: 0,
-    stopBits: 0,
-    packetSize: 0,
-  });
+  await openPort(daemon.client, pty.portName, { baudRate: 9_600 });
   await socket.waitFor(({ fields }) => /^open \/dev\/pts\/\d+ 9600 8N1, log \d/.test(fields['STATUS'] ?? ''));
   unplug(pty);
   await socket.waitFor(
@@ -93,8 +81,8 @@ test('the line: stages, READY with its status, food, what changes, STOPPING', as
 
 test('a log worker that hangs in the disk starves the watchdog; one that is slow does not', {
   skip: withoutStrace,
-}, async () => {
-  const { socket, env } = await systemd();
+}, async (t) => {
+  const { socket, env } = await systemd(t);
   const daemon = await startDaemon({ env });
   await isFedOn(socket);
   const slow = await inject(daemon.pid, 'fsync,fdatasync:delay_exit=500000');
@@ -111,8 +99,8 @@ test('a log worker that hangs in the disk starves the watchdog; one that is slow
   await stored;
 });
 
-test('the hub: READY with its outbox, food, STOPPING', async () => {
-  const { socket, env } = await systemd();
+test('the hub: READY with its outbox, food, STOPPING', async (t) => {
+  const { socket, env } = await systemd(t);
   const hub = await startHub({ env });
   await isFedOn(socket);
   const ready = await socket.waitFor(({ fields }) => fields['READY'] === '1');
@@ -130,8 +118,8 @@ test('the hub: READY with its outbox, food, STOPPING', async () => {
   assert.deepEqual(order, ['RELOADING', 'READY', 'RELOADING', 'READY', 'STOPPING'], 'a reload is over before a stop');
 });
 
-test('of line and hub together the line speaks for both, and the hub has no socket of its own', async () => {
-  const { socket, env } = await systemd();
+test('of line and hub together the line speaks for both, and the hub has no socket of its own', async (t) => {
+  const { socket, env } = await systemd(t);
   const both = await startBoth({ env });
   await isFedOn(socket);
   assert.doesNotMatch(readFileSync(`/proc/${both.pid()}/environ`, 'utf8'), /NOTIFY_SOCKET|WATCHDOG_/);
@@ -139,8 +127,8 @@ test('of line and hub together the line speaks for both, and the hub has no sock
   assert.equal(socket.messages.filter(({ fields }) => fields['READY'] === '1').length, 1);
 });
 
-test('a start that fails says why, and is never ready', async () => {
-  const { socket, env } = await systemd();
+test('a start that fails says why, and is never ready', async (t) => {
+  const { socket, env } = await systemd(t);
   const { status } = await runDaemonToEnd({ env, config: { grpc: { listen: ['192.0.2.1:1'], insecure: true } } });
   assert.equal(status, 2);
   await socket.waitFor(

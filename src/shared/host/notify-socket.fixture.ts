@@ -1,6 +1,7 @@
 /** The other end of NOTIFY_SOCKET: a real datagram socket of another process, with every message that came, in order. */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import type { TestContext } from 'node:test';
 
 const RECEIVER = `
 import json, os, socket, sys, time
@@ -21,7 +22,6 @@ export interface NotifySocket {
   readonly messages: readonly Message[];
   /** The first message from the `from`-th on that `fits`; waits for it. */
   waitFor(fits: (message: Message) => boolean, from?: number): Promise<Message>;
-  close(): void;
 }
 
 interface Message {
@@ -31,11 +31,12 @@ interface Message {
   readonly fields: Readonly<Record<string, string>>;
 }
 
-/** `name`: a path, or "@name" of the abstract namespace. Resolves when it is bound. */
-export async function openNotifySocket(name: string): Promise<NotifySocket> {
+/** `name`: a path, or "@name" of the abstract namespace. Resolves when it is bound. Closed at the end of the test. */
+export async function openNotifySocket(t: TestContext, name: string): Promise<NotifySocket> {
   const child = spawn('python3', ['-c', RECEIVER, name], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => child.kill());
   const messages: Message[] = [];
-  let lookers: (() => void)[] = [];
+  const lookers: (() => void)[] = [];
   const bound = Promise.withResolvers<void>();
   child.once('error', bound.reject);
   child.once('exit', () => bound.reject(new Error('the receiver has ended')));
@@ -62,10 +63,6 @@ export async function openNotifySocket(name: string): Promise<NotifySocket> {
           over.addEventListener('abort', () => resolve(), { once: true });
         });
       }
-    },
-    close() {
-      lookers = [];
-      child.kill();
     },
   };
 }

@@ -1,26 +1,19 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Logger } from '../base/logger.ts';
-import { silentLogger } from '../base/logger.ts';
+import { type Logger, silentLogger } from '../base/logger.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { createNotifier } from './notify.ts';
-import { type NotifySocket, openNotifySocket } from './notify-socket.fixture.ts';
+import { openNotifySocket } from './notify-socket.fixture.ts';
 
 type Env = Record<string, string | undefined>;
-
-async function receiver(t: { after(call: () => void): void }, name: string): Promise<NotifySocket> {
-  const socket = await openNotifySocket(name);
-  t.after(() => socket.close());
-  return socket;
-}
 
 for (const [what, nameIn] of [
   ['a path', (dir: string) => join(dir, 'notify')],
   ['an abstract name', (dir: string) => `@${dir}/notify`],
 ] as const) {
   test(`tells systemd everything through ${what}`, async (t) => {
-    const socket = await receiver(t, nameIn(temporaryDirectory(t)));
+    const socket = await openNotifySocket(t, nameIn(temporaryDirectory(t)));
     const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000' }, silentLogger);
     assert.equal(notifier?.watchdogIntervalMs, 60_000);
     notifier.tell({ READY: '1', STATUS: 'open /dev/ttyAMA0, größer' });
@@ -34,7 +27,7 @@ for (const [what, nameIn] of [
 }
 
 test('leaves nothing of it to children, and feeds no watchdog of another process', async (t) => {
-  const socket = await receiver(t, join(temporaryDirectory(t), 'notify'));
+  const socket = await openNotifySocket(t, join(temporaryDirectory(t), 'notify'));
   const env: Env = { NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '1', LANG: 'C' };
   const notifier = await createNotifier(env, silentLogger);
   assert.equal(notifier?.watchdogIntervalMs, undefined);
@@ -66,7 +59,7 @@ test('keeps what lasts until systemd hears again, and complains once', async (t)
   notifier?.tell({ WATCHDOG: '1' });
   notifier?.tell({ STATUS: 'second' });
   assert.deepEqual(warnings, ['systemd could not be notified of the state of the service sendto: ENOENT']);
-  const socket = await receiver(t, path);
+  const socket = await openNotifySocket(t, path);
   notifier?.tell({ STATUS: 'third' });
   notifier?.tell({ STATUS: 'fourth' });
   await socket.waitFor(({ fields }) => fields['STATUS'] === 'fourth');
@@ -77,7 +70,7 @@ test('keeps what lasts until systemd hears again, and complains once', async (t)
 });
 
 test('never waits for a receiver that does not read', async (t) => {
-  const socket = await receiver(t, join(temporaryDirectory(t), 'notify'));
+  const socket = await openNotifySocket(t, join(temporaryDirectory(t), 'notify'));
   const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name }, silentLogger);
   const full = 'x'.repeat(60_000);
   const from = process.hrtime.bigint();
