@@ -15,6 +15,7 @@ import { google, lineside, serial } from '../../src/shared/gen/proto.js';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
 import { RawClient } from '../grpc/raw-client.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 
 const CONTRACT = '/serial.SerialService/';
@@ -52,10 +53,7 @@ after(async () => {
   assert.deepEqual(unforeseen, [], 'nothing of it was unforeseen');
 });
 
-async function open(): Promise<void> {
-  const answer = await daemon.client.serial.open({ ...usual, portName: pty.portName });
-  assert.equal(answer.status, OK, answer.error);
-}
+const open = (): Promise<void> => openPort(daemon.client, pty.portName, usual);
 
 /** The configuration is the old one, and bytes go both ways. */
 async function unharmed(): Promise<void> {

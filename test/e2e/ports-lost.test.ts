@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { type NamedPty, namedPty, point, unplug } from './pty.ts';
 import { tailLog } from './tail.ts';
 
@@ -16,11 +17,6 @@ const settings = { baudRate: 19_200, dataBits: 7, parity: 1, stopBits: 2, packet
 function start(ports: string, serialSection: Toml = {}, dir?: string): Promise<Daemon> {
   const config = { serial: { extra_ports: [`${ports}/*`], ...serialSection } };
   return startDaemon(dir === undefined ? { config } : { config, dir });
-}
-
-async function open(daemon: Daemon, portName: string): Promise<void> {
-  const answer = await daemon.client.serial.open({ ...settings, portName });
-  assert.equal(answer.status, OK, answer.error);
 }
 
 async function isOpen(daemon: Daemon, portName: string): Promise<void> {
@@ -50,7 +46,7 @@ test('a port that vanishes while open is not connected, and comes back under ano
   const ports = temporaryDirectory();
   let pty = namedPty(ports);
   const daemon = await start(ports);
-  await open(daemon, pty.portName);
+  await openPort(daemon.client, pty.portName, settings);
   await bytesFlow(daemon, pty, 'one.');
   for (const [loss, text] of [
     [1, 'two.'],
@@ -84,8 +80,7 @@ test('a port that vanishes while a write is stalled fails that packet and those 
   const ports = temporaryDirectory();
   const pty = namedPty(ports, 'port0', false);
   const daemon = await start(ports);
-  const answer = await daemon.client.serial.open({ portName: pty.portName, baudRate: 115_200, dataBits: 8 });
-  assert.equal(answer.status, OK);
+  await openPort(daemon.client, pty.portName);
   const tail = await tailLog(daemon.client);
   const packets = Array.from({ length: 5 }, () =>
     daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 7) }),
@@ -120,7 +115,7 @@ for (const how of ['SIGTERM', 'kill -9'] as const) {
     const ports = temporaryDirectory();
     let pty = namedPty(ports);
     const first = await start(ports, { at_start: 'resume' });
-    await open(first, pty.portName);
+    await openPort(first.client, pty.portName, settings);
     await bytesFlow(first, pty, 'pre.');
     if (how === 'SIGTERM') assert.equal(await first.stop(), 0);
     else await first.kill();
@@ -142,7 +137,7 @@ test('at_start = "closed" starts closed, and "open" with [serial.line]', async (
   const ports = temporaryDirectory();
   const pty = namedPty(ports);
   const first = await start(ports, { at_start: 'resume' });
-  await open(first, pty.portName);
+  await openPort(first.client, pty.portName, settings);
   assert.equal(await first.stop(), 0);
 
   const closed = await start(ports, { at_start: 'closed' }, first.dir);

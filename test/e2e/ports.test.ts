@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { type NamedPty, namedPty } from './pty.ts';
 import { tailLog } from './tail.ts';
 
@@ -30,11 +31,6 @@ after(async () => {
   assert.equal(await daemon.stop(), 0);
 });
 
-async function open(portName = pty.portName, more: object = {}): Promise<void> {
-  const answer = await daemon.client.serial.open({ ...usual, portName, ...more });
-  assert.equal(answer.status, OK, answer.error);
-}
-
 /** Tries to open a path for reading as a user without privileges, and says what happened: "opened" or the error's name. */
 function openAsNobody(path: string): string {
   const code = [
@@ -51,14 +47,14 @@ function openAsNobody(path: string): string {
 test('another program cannot open the port while it is held here, and can afterwards', async () => {
   chmodSync(pty.slavePath, 0o666);
   assert.equal(openAsNobody(pty.slavePath), 'opened', 'nothing else stands in its way');
-  await open();
+  await openPort(daemon.client, pty.portName);
   assert.equal(openAsNobody(pty.slavePath), 'EBUSY');
   await daemon.client.serial.close({});
   assert.equal(openAsNobody(pty.slavePath), 'opened');
 });
 
 test('refused Opens disturb no byte that is on its way', async () => {
-  await open(pty.portName, { packetSize: 0 });
+  await openPort(daemon.client, pty.portName, { packetSize: 0 });
   const tail = await tailLog(daemon.client);
   const before = pty.received().length;
   const sent = Buffer.from(Array.from({ length: 20_000 }, (_, i) => i % 251));
@@ -92,7 +88,7 @@ test('refused Opens disturb no byte that is on its way', async () => {
 test('a peer that never reads stalls what is sent, not what is received', async () => {
   const stalled = namedPty(dir, 'port4', false);
   // Fast, so that write_timeout_ms and not the time on the wire decides.
-  await open(stalled.portName, { baudRate: 4_000_000 });
+  await openPort(daemon.client, stalled.portName, { baudRate: 4_000_000 });
   const tail = await tailLog(daemon.client);
   const send = () => daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 1) });
   let answer = await send();
@@ -107,7 +103,7 @@ test('a peer that never reads stalls what is sent, not what is received', async 
 });
 
 test('a receive buffer that overflows says so in the status and in the log of the service', async () => {
-  await open(pty.portName, { packetSize: 512 });
+  await openPort(daemon.client, pty.portName, { packetSize: 512 });
   const before = (await daemon.client.line.getStatus({})).counters;
   const tail = await tailLog(daemon.client);
   for (let i = 0; i < 11; i++) await pty.write(Buffer.alloc(512, i));

@@ -1,10 +1,10 @@
 /** The units are ones that systemd takes, and say of each other what makes them one service for systemctl. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { keys } from '../../src/shared/config/config.ts';
 
 const UNITS = ['lineside.service', 'lineside-hub.service'] as const;
@@ -17,8 +17,7 @@ function textOf(unit: string): string {
 }
 
 test('systemd finds no fault with the units', { skip: missing }, (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-units-'));
-  t.after(() => rmSync(dir, { recursive: true }));
+  const dir = temporaryDirectory(t);
   const verify = (change: (text: string) => string) => {
     // What they start is not installed here.
     for (const unit of [...UNITS, ...SOCKETS])

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import fs, { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import fs, { readdirSync, readFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, test } from 'node:test';
+import { beforeEach, type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { addToken } from './token-file.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -15,11 +15,10 @@ const adders = 8;
 const each = 4;
 let dir = '';
 let file = '';
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'lineside-token-race-'));
+beforeEach((t) => {
+  dir = temporaryDirectory(t as TestContext);
   file = join(dir, 'tokens.json');
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 /** A process that waits for a line on its standard input before it runs `code`. */
 function prepared(code: string): ChildProcess & { readonly ready: Promise<unknown> } {

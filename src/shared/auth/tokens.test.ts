@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, test } from 'node:test';
+import { beforeEach, type TestContext, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { addToken, revokeToken } from './token-file.ts';
 import { TokenReader } from './token-reader.ts';
 import { listTokens } from './tokens.ts';
@@ -13,11 +13,10 @@ import { listTokens } from './tokens.ts';
 const at = new Date('2026-01-02T03:04:05Z');
 let dir = '';
 let file = '';
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'lineside-tokens-'));
+beforeEach((t) => {
+  dir = temporaryDirectory(t as TestContext);
   file = join(dir, 'tokens.json');
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 function refused(pattern: RegExp): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && pattern.test(`${error.code} ${error.message}`);

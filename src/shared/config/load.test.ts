@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, test } from 'node:test';
+import { beforeEach, type TestContext, test } from 'node:test';
 import { addToken } from '../auth/token-file.ts';
 import { LinesideError } from '../base/errors.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { deviceIdOf } from './device-id.ts';
 import { describeConfig, describeCredentials, load, loadTolerant, ownDeviceId } from './load.ts';
 import { readPassword } from './start-checks.ts';
 
 let dir = '';
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'lineside-config-'));
+beforeEach((t) => {
+  dir = temporaryDirectory(t as TestContext);
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 function file(text: string): string {
   const path = join(dir, 'lineside.toml');
