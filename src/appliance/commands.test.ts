@@ -3,7 +3,6 @@ import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, test } from 'node:test';
 import { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
-import { LinesideError } from '../shared/base/errors.ts';
 import { addApplianceCommands } from './commands.ts';
 import { dispose, newTrial, type Trial } from './setup/box.fixture.ts';
 
@@ -27,10 +26,9 @@ async function identity(...argv: string[]): Promise<string> {
   return String(stdout.read() ?? '');
 }
 const fingerprint = (shown: string): string => /^fingerprint {2}(\S+)$/m.exec(shown)?.[1] ?? '';
-const refused = (code: string) => (error: unknown) => error instanceof LinesideError && error.code === code;
 
 test('create makes an identity once; show tells it; --force alone replaces it, and the name stays', async () => {
-  await assert.rejects(identity('show'), refused('NOT_FOUND'));
+  await assert.rejects(identity('show'), { code: 'NOT_FOUND' });
   const made = await identity('create');
   assert.match(made, /^device {7}lineside-[0-9a-f]{16}$/m);
   assert.equal(fingerprint(await identity('create')), fingerprint(made));
@@ -43,14 +41,14 @@ test('create makes an identity once; show tells it; --force alone replaces it, a
 });
 
 test('renew keeps the fingerprint, takes another name, and repairs what create refuses to touch', async () => {
-  await assert.rejects(identity('renew'), refused('NOT_FOUND'));
+  await assert.rejects(identity('renew'), { code: 'NOT_FOUND' });
   const made = await identity('create');
   assert.equal(fingerprint(await identity('renew', '--hostname', 'Box-9')), fingerprint(made));
   assert.match(await identity('show'), /^names {8}box-9, box-9\.local/m);
   trial.disk.remove(trial.box.path('/etc/lineside/secrets/hub/tls.key'));
-  await assert.rejects(identity('create'), refused('CONFLICT'));
-  await assert.rejects(identity('show'), refused('CONFLICT'));
+  await assert.rejects(identity('create'), { code: 'CONFLICT' });
+  await assert.rejects(identity('show'), { code: 'CONFLICT' });
   assert.equal(fingerprint(await identity('renew')), fingerprint(made));
   assert.match(await identity('show'), /^names/m);
-  await assert.rejects(identity('renew', '--hostname', 'a b'), refused('INVALID_ARGUMENT'));
+  await assert.rejects(identity('renew', '--hostname', 'a b'), { code: 'INVALID_ARGUMENT' });
 });

@@ -1,8 +1,7 @@
 /** The commands of update, backup and restore as they are typed. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { appendFileSync, closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
@@ -11,6 +10,7 @@ import { openBundle, readPublicKey } from '../../src/appliance/update/update-bun
 import { runCli } from '../../src/cli/cli.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { fill, siteIn, statesOf } from './backup-site.ts';
 
 async function run(...argv: string[]): Promise<{ status: number; out: string; err: string }> {
@@ -45,8 +45,7 @@ test('update pack makes what update install reads, of the version that runs and 
 });
 
 test('backup, a look at it with tar, and restore', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-commands-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const where = siteIn(dir);
   fill(where, 'one');
   const config = ['--config', where.configFile];
@@ -71,8 +70,7 @@ test('backup, a look at it with tar, and restore', async (t) => {
 });
 
 test('a backup is made beside a configuration with a fault elsewhere, which is reported', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-commands-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const where = siteIn(dir);
   fill(where, 'one');
   appendFileSync(where.configFile, '[kafka]\npartitons = 3\n');

@@ -2,16 +2,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const script = join(import.meta.dirname, '../../image/units/console');
 
 test('a status line cannot move about the screen, nor write over the fingerprint', async (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-console-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const command = (name: string, text: string): void => {
     writeFileSync(join(dir, name), `#!/bin/sh\n${text}\n`);
     chmodSync(join(dir, name), 0o755);

@@ -1,10 +1,10 @@
 /** The initramfs counts the starts of a slot on trial as the command line does: its own lines, run by a shell, on the same table. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const root = join(import.meta.dirname, '../..');
 const { states } = JSON.parse(readFileSync(join(import.meta.dirname, 'slot-states.json'), 'utf8')) as {
@@ -51,8 +51,7 @@ for (const [command = '', ...args] of shells) {
 
   test(`the initramfs under ${[command, ...args].join(' ')} does with every slot.txt what the table says`, (t) => {
     assert.match(counting, /left=/, 'image/initramfs/init counts elsewhere now: is the pattern right?');
-    const dir = mkdtempSync(join(tmpdir(), 'lineside-initramfs-'));
-    t.after(() => rmSync(dir, { recursive: true, force: true }));
+    const dir = temporaryDirectory(t);
     const file = join(dir, 'slot.txt');
     const prepared = `
       say() { :; }

@@ -1,10 +1,10 @@
 /** What outlives a restart of the journal: the script itself, with a journalctl that is played. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const script = readFileSync(join(import.meta.dirname, '../../image/units/journal-keep'), 'utf8');
 const limitBytes = 1_000;
@@ -24,8 +24,7 @@ interface Box {
 }
 
 function box(t: TestContext): Box {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-journal-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   for (const name of ['bin', 'run', 'kept']) mkdirSync(join(dir, name));
   writeFileSync(join(dir, 'journal'), '');
   writeFileSync(join(dir, 'bin/journalctl'), journalctl(dir));

@@ -6,7 +6,6 @@ import {
   chownSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -14,9 +13,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { backUp, fill, noServices, restore, type Site, siteIn, statesOf } from './backup-site.ts';
 
 /** Any user but root. */
@@ -25,8 +24,7 @@ const skip = process.geteuid?.() === 0 ? false : 'needs root, whose privileges i
 
 /** A box whose data belong to the service; `roots`: a directory that it cannot write to. */
 function boxOf(t: TestContext): Site & { readonly roots: string } {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-planted-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   chmodSync(dir, 0o755);
   const where = { ...siteIn(dir), roots: join(dir, 'roots') };
   mkdirSync(where.roots, { mode: 0o755 });

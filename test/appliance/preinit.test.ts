@@ -6,19 +6,10 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const root = join(import.meta.dirname, '../..');
 const preinit = readFileSync(join(root, 'image/preinit'), 'utf8');
@@ -76,8 +67,7 @@ interface Card {
 }
 
 function card(t: TestContext, type: string): Card {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-preinit-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const at = (name: string): string => join(dir, name);
   for (const name of ['bin', 'boot', 'data', 'run', 'old/etc']) mkdirSync(at(name), { recursive: true });
   for (const name of commands) {
@@ -224,8 +214,7 @@ test('a box whose data have no machine id obeys nobody', (t) => {
 /** What is kept on the data partition, below a directory; `cp` is the one that fails where there is no room. */
 function keep(t: TestContext, cp: string): { at: (name: string) => string; start: (cp: string) => void } {
   const keeping = /^keep_directory\(\)[\s\S]*?^new_hostname.*$/m.exec(preinit)?.[0] ?? '';
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-keep-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const at = (name: string): string => join(dir, name);
   for (const name of ['etc/one/two', 'data']) mkdirSync(at(name), { recursive: true });
   for (const name of ['etc/one/first', 'etc/one/two/second']) writeFileSync(at(name), name);

@@ -1,10 +1,10 @@
 /** The health check of a slot on trial: the script itself, with a systemctl, a clock and a lineside that are played. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const script = join(import.meta.dirname, '../../image/units/slot-check');
 
@@ -12,8 +12,7 @@ const script = join(import.meta.dirname, '../../image/units/slot-check');
 type Life = (second: number) => readonly [line: number, hub: number];
 
 function played(t: TestContext, trying: string, life: Life): { done: string[]; seconds: number } {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-slot-check-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = temporaryDirectory(t);
   const at = (name: string): string => join(dir, name);
   const tool = (name: string, text: string): void => {
     writeFileSync(at(`bin/${name}`), `#!/bin/sh\n${text}\n`);

@@ -1,20 +1,14 @@
 /** The host's key of SSH, made at the first start: a plug pulled meanwhile leaves a box that still makes one. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const unit = join(import.meta.dirname, '../../image/files/usr/lib/systemd/system/ssh.service.d/lineside.conf');
 const name = 'ssh_host_ed25519_key';
 const skip = spawnSync('ssh-keygen', ['-?']).error === undefined ? false : 'ssh-keygen is not installed';
-
-function directory(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-ssh-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 /** As the unit does before sshd. */
 function begin(dir: string): void {
@@ -25,7 +19,7 @@ function begin(dir: string): void {
 }
 
 test('is made where there is none, and stays', { skip }, (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   begin(dir);
   const made = readFileSync(join(dir, name), 'utf8');
   assert.match(made, /^-----BEGIN OPENSSH PRIVATE KEY-----/);
@@ -39,7 +33,7 @@ test('is made where there is none, and stays', { skip }, (t) => {
 
 test('is recreated over what a pulled plug left of the first', { skip }, (t) => {
   for (const left of [name, `${name}.pub`, `${name}.new`, `${name}.new.pub`]) {
-    const dir = directory(t);
+    const dir = temporaryDirectory(t);
     writeFileSync(join(dir, left), '');
     begin(dir);
     assert.match(readFileSync(join(dir, name), 'utf8'), /^-----BEGIN OPENSSH PRIVATE KEY-----/, left);

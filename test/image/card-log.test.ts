@@ -1,17 +1,16 @@
 /** The reader of the log of a card's writes, held against what QEMU's own tool wrote. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { CardLog } from './card-log.ts';
 
 const missing = spawnSync('qemu-io', ['--version']).status === 0 ? false : 'qemu-io is not installed';
 
 test('reads every write, flush and discard in their order, with its data', { skip: missing }, (t) => {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-card-'));
-  t.after(() => rmSync(dir, { recursive: true }));
+  const dir = temporaryDirectory(t);
   const [card, log] = [join(dir, 'card'), join(dir, 'log')];
   for (const file of [card, log]) writeFileSync(file, '');
   truncateSync(card, 8 << 20);

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
 import { connect, createServer } from 'node:tls';
 import { realDisk } from '../disk.ts';
-import { dispose, newTrial, type Trial } from '../setup/box.fixture.ts';
+import { dispose, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
 import { commit } from '../transaction.ts';
 import { findIdentity, fingerprintOf, type Identity, needsRenewal, planIdentity, wantedNames } from './identity.ts';
 
@@ -22,11 +22,7 @@ beforeEach(() => {
 afterEach(() => dispose(trial));
 
 const file = (place: string): string => trial.box.text(`/etc/lineside/${place}`) ?? '';
-function whole(): Identity {
-  const found = findIdentity(trial.box);
-  assert.ok(found.kind === 'whole', JSON.stringify(found));
-  return found.identity;
-}
+const whole = (): Identity => identityIn(trial);
 
 test('the certificates are good at whatever date the box believes it is, for what they are for and nothing else', () => {
   const verify = (epochS: number, ...more: string[]): string => {
@@ -101,31 +97,28 @@ test('another name or two years left ask for renewal, a clock that was never set
   assert.equal(needsRenewal(identity, names, NOW_MS + 9 * YEAR_MS), true);
 });
 
-test('parts that do not belong together are told apart from a whole identity', () => {
+test('parts that do not belong together are told apart from a whole identity', (t) => {
   const other = newTrial();
-  try {
-    commit(other.box, realDisk, planIdentity(other.box, names, NOW_MS).changes);
-    const places = [
-      'identity.json',
-      'tls/ca.crt',
-      'tls/server.crt',
-      'ca/ca.key',
-      'secrets/line/tls.key',
-      'secrets/hub/tls.key',
-    ];
-    for (const place of places) {
-      const own = file(place);
-      for (const wrong of [other.box.text(`/etc/lineside/${place}`) ?? '', own.slice(0, own.length / 2), '']) {
-        writeFileSync(trial.box.path(`/etc/lineside/${place}`), wrong);
-        const found = findIdentity(trial.box);
-        assert.equal(found.kind, 'damaged', place);
-        const keepsAuthority = place !== 'tls/ca.crt' && place !== 'ca/ca.key';
-        assert.equal(found.kind === 'damaged' && found.authority !== undefined, keepsAuthority, place);
-      }
-      writeFileSync(trial.box.path(`/etc/lineside/${place}`), own);
+  t.after(() => dispose(other));
+  commit(other.box, realDisk, planIdentity(other.box, names, NOW_MS).changes);
+  const places = [
+    'identity.json',
+    'tls/ca.crt',
+    'tls/server.crt',
+    'ca/ca.key',
+    'secrets/line/tls.key',
+    'secrets/hub/tls.key',
+  ];
+  for (const place of places) {
+    const own = file(place);
+    for (const wrong of [other.box.text(`/etc/lineside/${place}`) ?? '', own.slice(0, own.length / 2), '']) {
+      writeFileSync(trial.box.path(`/etc/lineside/${place}`), wrong);
+      const found = findIdentity(trial.box);
+      assert.equal(found.kind, 'damaged', place);
+      const keepsAuthority = place !== 'tls/ca.crt' && place !== 'ca/ca.key';
+      assert.equal(found.kind === 'damaged' && found.authority !== undefined, keepsAuthority, place);
     }
-    whole();
-  } finally {
-    dispose(other);
+    writeFileSync(trial.box.path(`/etc/lineside/${place}`), own);
   }
+  whole();
 });

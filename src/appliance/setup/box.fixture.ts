@@ -1,4 +1,5 @@
 /** An empty box and its card in a directory of their own, and disks that die at the nth step. */
+import assert from 'node:assert/strict';
 import {
   closeSync,
   existsSync,
@@ -17,6 +18,7 @@ import { basename, dirname, join } from 'node:path';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { Box } from '../box.ts';
 import { type Disk, realDisk } from '../disk.ts';
+import { findIdentity, type Identity } from '../identity/identity.ts';
 import type { SetupParts } from './setup-state.ts';
 
 export interface Trial extends SetupParts {
@@ -65,6 +67,13 @@ export function trialIn(dir: string, disk: Disk): Trial {
     etc: (path) => (existsSync(join(root, 'etc', path)) ? readFileSync(join(root, 'etc', path), 'utf8') : ''),
     with: (other) => trialIn(dir, other),
   };
+}
+
+/** The identity of the box, which must be whole. */
+export function identityIn({ box }: Trial): Identity {
+  const found = findIdentity(box);
+  assert.ok(found.kind === 'whole', JSON.stringify(found));
+  return found.identity;
 }
 
 export function dispose(trial: Trial): void {

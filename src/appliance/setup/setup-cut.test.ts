@@ -9,8 +9,17 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { listTokens } from '../../shared/auth/tokens.ts';
 import { realDisk } from '../disk.ts';
-import { findIdentity } from '../identity/identity.ts';
-import { dispose, dyingDisk, inMemory, newTrial, PACKAGED, PlugPulled, type Trial, trialIn } from './box.fixture.ts';
+import {
+  dispose,
+  dyingDisk,
+  identityIn,
+  inMemory,
+  newTrial,
+  PACKAGED,
+  PlugPulled,
+  type Trial,
+  trialIn,
+} from './box.fixture.ts';
 import { applySetup } from './setup.ts';
 import { wirelessKey } from './setup-plan.ts';
 
@@ -82,8 +91,7 @@ function demandGood(trial: Trial, where: string): void {
   assert.equal(trial.etc('lineside/secrets/hub/kafka.password'), PASSWORD, where);
   const names = listTokens(trial.box.path('/etc/lineside/tokens.json')).map(({ name }) => name);
   assert.deepEqual(names.sort(), ['claim', 'ops'], where);
-  const found = findIdentity(trial.box);
-  assert.ok(found.kind === 'whole' && found.identity.names.includes('new-name'), where);
+  assert.ok(identityIn(trial).names.includes('new-name'), where);
   assert.match(trial.card('claim.txt'), /lsd_/, where);
   for (const secret of [PSK, PASSWORD, TOKEN]) assert.ok(!trial.card('setup.toml').includes(secret), where);
   assert.ok(!everything(trial).includes(TOKEN), `${where}: of a token only the hash is kept`);

@@ -5,8 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
 import { etcEntries } from '../backup/backup-archive.ts';
-import { findIdentity } from '../identity/identity.ts';
-import { dispose, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
+import { dispose, identityIn, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { applySetup } from './setup.ts';
 import { wirelessKey } from './setup-plan.ts';
 
@@ -52,46 +51,41 @@ function applied(): void {
 
 test('a card without files makes a box with an identity, DHCP, no SSH, and a claim token', () => {
   applied();
-  const found = findIdentity(trial.box);
-  assert.ok(found.kind === 'whole');
-  assert.deepEqual(found.identity.names, ['lineside-1a2b3c', 'lineside-1a2b3c.local', 'localhost', '127.0.0.1', '::1']);
+  const { names, caFingerprint } = identityIn(trial);
+  assert.deepEqual(names, ['lineside-1a2b3c', 'lineside-1a2b3c.local', 'localhost', '127.0.0.1', '::1']);
   assert.deepEqual([tokens().length, tokens()[0]?.name, tokens()[0]?.roles.length], [1, 'claim', 7]);
   const claim = /lsd_[A-Za-z0-9_-]{43}/.exec(trial.card('claim.txt'))?.[0] ?? '';
   const issue = trial.box.text('/run/lineside-console/issue') ?? '';
   assert.ok(
     issue.includes(claim) && issue.includes('@ADDRESSES@') && issue.split('\n').every((line) => line.length < 80),
   );
-  assert.ok(trial.card('claim.txt').includes(found.identity.caFingerprint));
+  assert.ok(trial.card('claim.txt').includes(caFingerprint));
   assert.ok(!trial.logged.join().includes(claim));
   assert.deepEqual([mode('/run/lineside-console/issue'), mode('/etc/lineside/tokens.json')], ['600', '640']);
   for (const absent of ['systemd/network/10-lineside.network', 'ssh/lineside/authorized_keys'])
     assert.equal(trial.etc(absent), '');
 });
 
-test('nothing is shared between two cards flashed from one image', () => {
+test('nothing is shared between two cards flashed from one image', (t) => {
   const other = newTrial();
-  try {
-    for (const one of [trial, other]) applySetup(one);
-    const files = [
-      'ca/ca.key',
-      'tls/ca.crt',
-      'tls/server.crt',
-      'secrets/line/tls.key',
-      'identity.json',
-      'tokens.json',
-      'setup/claim',
-    ];
-    for (const file of files) {
-      assert.notEqual(trial.etc(`lineside/${file}`), '', file);
-      assert.notEqual(trial.etc(`lineside/${file}`), other.etc(`lineside/${file}`), file);
-    }
-    const [mine, theirs] = [findIdentity(trial.box), findIdentity(other.box)];
-    assert.ok(mine.kind === 'whole' && theirs.kind === 'whole');
-    assert.notEqual(mine.identity.deviceId, theirs.identity.deviceId);
-    assert.notEqual(mine.identity.caFingerprint, theirs.identity.caFingerprint);
-  } finally {
-    dispose(other);
+  t.after(() => dispose(other));
+  for (const one of [trial, other]) applySetup(one);
+  const files = [
+    'ca/ca.key',
+    'tls/ca.crt',
+    'tls/server.crt',
+    'secrets/line/tls.key',
+    'identity.json',
+    'tokens.json',
+    'setup/claim',
+  ];
+  for (const file of files) {
+    assert.notEqual(trial.etc(`lineside/${file}`), '', file);
+    assert.notEqual(trial.etc(`lineside/${file}`), other.etc(`lineside/${file}`), file);
   }
+  const [mine, theirs] = [identityIn(trial), identityIn(other)];
+  assert.notEqual(mine.deviceId, theirs.deviceId);
+  assert.notEqual(mine.caFingerprint, theirs.caFingerprint);
 });
 
 test('every part of setup.toml goes in its place, and the secrets leave the card', () => {
@@ -133,12 +127,8 @@ test('every part of setup.toml goes in its place, and the secrets leave the card
       ['claim', 7],
     ],
   );
-  const found = findIdentity(trial.box);
-  assert.ok(
-    found.kind === 'whole' &&
-      found.identity.names.includes('pump-house-3.local') &&
-      found.identity.names.includes('192.168.10.20'),
-  );
+  const { names } = identityIn(trial);
+  assert.ok(names.includes('pump-house-3.local') && names.includes('192.168.10.20'));
   const secretPlaces = [
     'wpa_supplicant/wpa_supplicant-wlan0.conf',
     'lineside/secrets/hub/kafka.password',
@@ -179,11 +169,7 @@ test('an unchanged file is not applied again; a changed one is, and keeps what w
     ['claim'],
     'what was revoked on the box stays so',
   );
-  const found = findIdentity(trial.box);
-  assert.ok(
-    found.kind === 'whole' && found.identity.names.includes('pump-house-4.local'),
-    'the certificate has the new name',
-  );
+  assert.ok(identityIn(trial).names.includes('pump-house-4.local'), 'the certificate has the new name');
 });
 
 test('a token given by its hash and revoked on the box stays so, whatever else in the file is changed', () => {
@@ -293,7 +279,7 @@ number = 5
 test('a box whose first card is faulty can be reached all the same', () => {
   trial.put('setup.toml', 'hostname = ');
   assert.match(applySetup(trial).join(), /^setup\.toml:1: /);
-  assert.equal(findIdentity(trial.box).kind, 'whole');
+  identityIn(trial);
   const claim = trial.card('claim.txt');
   assert.match(claim, /lsd_/);
   trial.put('setup.toml', '[box]\nhostname = "b"\n');
@@ -302,7 +288,7 @@ test('a box whose first card is faulty can be reached all the same', () => {
   assert.equal(tokens().length, 1);
 });
 
-test('claim.txt goes once the claim token is revoked, by command or by setup.toml, and there is no second one', () => {
+test('claim.txt goes once the claim token is revoked, by command or by setup.toml, and there is no second one', (t) => {
   applied();
   revokeToken(trial.box.path('/etc/lineside/tokens.json'), 'claim');
   applied();
@@ -310,44 +296,38 @@ test('claim.txt goes once the claim token is revoked, by command or by setup.tom
   assert.doesNotMatch(trial.box.text('/run/lineside-console/issue') ?? '', /lsd_/);
 
   const second = newTrial();
-  try {
-    second.put('setup.toml', '[[token]]\nname = "claim"\nrevoke = true\n');
-    assert.match(
-      applySetup(second).join(),
-      /^setup\.toml:1: token\[0\]: no token of role viewer or operator would be left/,
-    );
-    second.put(
-      'setup.toml',
-      `[[token]]\nname = "claim"\nrevoke = true\n[[token]]\nname = "all"\nroles = ["operator", "admin"]\ntoken = "${TOKEN}"\n`,
-    );
-    assert.deepEqual(applySetup(second), []);
-    assert.deepEqual([second.card('claim.txt'), tokens(second).map(({ name }) => name)], ['', ['all']]);
-  } finally {
-    dispose(second);
-  }
+  t.after(() => dispose(second));
+  second.put('setup.toml', '[[token]]\nname = "claim"\nrevoke = true\n');
+  assert.match(
+    applySetup(second).join(),
+    /^setup\.toml:1: token\[0\]: no token of role viewer or operator would be left/,
+  );
+  second.put(
+    'setup.toml',
+    `[[token]]\nname = "claim"\nrevoke = true\n[[token]]\nname = "all"\nroles = ["operator", "admin"]\ntoken = "${TOKEN}"\n`,
+  );
+  assert.deepEqual(applySetup(second), []);
+  assert.deepEqual([second.card('claim.txt'), tokens(second).map(({ name }) => name)], ['', ['all']]);
 });
 
-test('what a backup brings back counts: the set-up does not go over it, nor show a claim token that is none any more', () => {
+test('what a backup brings back counts: the set-up does not go over it, nor show a claim token that is none any more', (t) => {
   const other = newTrial();
-  try {
-    for (const one of [trial, other]) {
-      one.put('lineside.toml', PACKAGED);
-      one.put('setup.toml', '');
-      assert.deepEqual(applySetup(one), []);
-    }
-    writeFileSync(other.box.path('/etc/lineside/lineside.toml'), `${PACKAGED}[log]\ncommit_ms = 77\n`);
-    for (const { path, source, isDirectory } of etcEntries(other.box.path('/etc/lineside'))) {
-      assert.doesNotMatch(path, /setup/);
-      if (!isDirectory) copyFileSync(source, trial.box.path(`/${path.replace(/^etc/, 'etc/lineside')}`));
-    }
-    applied();
-    assert.match(trial.etc('lineside/lineside.toml'), /commit_ms = 77/);
-    assert.deepEqual(findIdentity(trial.box), findIdentity(other.box));
-    assert.equal(trial.card('claim.txt'), '');
-    assert.deepEqual(tokens(), tokens(other));
-  } finally {
-    dispose(other);
+  t.after(() => dispose(other));
+  for (const one of [trial, other]) {
+    one.put('lineside.toml', PACKAGED);
+    one.put('setup.toml', '');
+    assert.deepEqual(applySetup(one), []);
   }
+  writeFileSync(other.box.path('/etc/lineside/lineside.toml'), `${PACKAGED}[log]\ncommit_ms = 77\n`);
+  for (const { path, source, isDirectory } of etcEntries(other.box.path('/etc/lineside'))) {
+    assert.doesNotMatch(path, /setup/);
+    if (!isDirectory) copyFileSync(source, trial.box.path(`/${path.replace(/^etc/, 'etc/lineside')}`));
+  }
+  applied();
+  assert.match(trial.etc('lineside/lineside.toml'), /commit_ms = 77/);
+  assert.deepEqual(identityIn(trial), identityIn(other));
+  assert.equal(trial.card('claim.txt'), '');
+  assert.deepEqual(tokens(), tokens(other));
 });
 
 test('claim.txt that was removed from the card does not come back', () => {
@@ -403,17 +383,15 @@ test('a secret that only another box has is asked for again', () => {
 
 test('a damaged identity is made whole by its authority; without one the box gets another, and says so', () => {
   applied();
-  const before = findIdentity(trial.box);
+  const before = identityIn(trial);
   trial.disk.remove(trial.box.path('/etc/lineside/secrets/line/tls.key'));
   applied();
-  const repaired = findIdentity(trial.box);
-  assert.ok(before.kind === 'whole' && repaired.kind === 'whole');
-  assert.equal(repaired.identity.caFingerprint, before.identity.caFingerprint);
+  assert.equal(identityIn(trial).caFingerprint, before.caFingerprint);
   trial.disk.remove(trial.box.path('/etc/lineside/ca/ca.key'));
   trial.logged.length = 0;
   applied();
-  const again = findIdentity(trial.box);
-  assert.ok(again.kind === 'whole' && again.identity.caFingerprint !== before.identity.caFingerprint);
-  assert.equal(again.identity.deviceId, before.identity.deviceId);
+  const again = identityIn(trial);
+  assert.notEqual(again.caFingerprint, before.caFingerprint);
+  assert.equal(again.deviceId, before.deviceId);
   assert.match(trial.logged.join('\n'), /damaged .*trusted again/);
 });

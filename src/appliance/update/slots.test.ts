@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { LinesideError } from '../../shared/base/errors.ts';
+import { test } from 'node:test';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { readSlots, writeSlots } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, type SlotState, settled } from './slots.ts';
 
@@ -11,12 +10,6 @@ const table = join(import.meta.dirname, '../../../test/appliance/slot-states.jso
 const { states } = JSON.parse(readFileSync(table, 'utf8')) as {
   readonly states: readonly Readonly<Record<'name' | 'text' | 'after', string>>[];
 };
-
-function bootDir(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-slots-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
 
 function every(): SlotState[] {
   const trials = (['a', 'b'] as const).flatMap((good) =>
@@ -54,7 +47,7 @@ test('a file with one byte changed is another state or none, and never one that 
 });
 
 test('slot.txt is overwritten where it lies', (t) => {
-  const dir = bootDir(t);
+  const dir = temporaryDirectory(t);
   const path = join(dir, 'slot.txt');
   writeFileSync(path, renderSlots(settled('a')));
   const { ino } = statSync(path);
@@ -64,12 +57,8 @@ test('slot.txt is overwritten where it lies', (t) => {
 });
 
 test('a machine without slots, and a file that says nothing, are said', (t) => {
-  const dir = bootDir(t);
-  const refused = (about: RegExp): void =>
-    assert.throws(
-      () => readSlots(dir),
-      (error) => error instanceof LinesideError && error.code === 'NOT_READY' && about.test(error.message),
-    );
+  const dir = temporaryDirectory(t);
+  const refused = (message: RegExp): void => assert.throws(() => readSlots(dir), { code: 'NOT_READY', message });
   refused(/has no slots/);
   writeFileSync(join(dir, 'slot.txt'), '\0'.repeat(64));
   refused(/does not say/);

@@ -1,9 +1,9 @@
 /** A box whose partitions are files: a running slot, the other one, a boot directory, and bundles to install. */
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import type { UpdateTarget } from './boot-partition.ts';
 import { renderSlots, type Slot, settled } from './slots.ts';
 import { type PackOptions, packBundle } from './update-bundle.ts';
@@ -26,7 +26,7 @@ export const slotBytes = 5 * 1024 * 1024;
 export const newRoot = Buffer.alloc(3 * 1024 * 1024 + 4_096, 'new root ');
 
 /** Slot `running` runs, is good, and nothing is on trial. */
-export function testBox(t: TestContext, running: Slot = 'a', dir = temporaryDir(t)): TestBox {
+export function testBox(t: TestContext, running: Slot = 'a', dir = temporaryDirectory(t)): TestBox {
   const at = (name: string): string => join(dir, name);
   mkdirSync(at('boot'));
   for (const slot of ['a', 'b']) {
@@ -89,10 +89,4 @@ export function boxIn(dir: string, running: Slot): TestBox {
       return files.map((file) => readFileSync(at(file), 'latin1')).join('\n');
     },
   };
-}
-
-function temporaryDir(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-update-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
 }

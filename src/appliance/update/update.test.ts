@@ -9,9 +9,7 @@ import { markGood } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, settled } from './slots.ts';
 import { boxIn, newRoot, slotBytes, type TestBox, testBox } from './update.fixture.ts';
 
-function refusedAs(code: ErrorCode, about: RegExp): (error: unknown) => boolean {
-  return (error) => error instanceof LinesideError && error.code === code && about.test(error.message);
-}
+const refusedAs = (code: ErrorCode, message: RegExp) => ({ name: LinesideError.name, code, message });
 
 function slotText(box: TestBox): string {
   return readFileSync(box.at('boot/slot.txt'), 'latin1');
