@@ -2,7 +2,6 @@
 import { type ChildProcess, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -46,15 +45,6 @@ export function lineReader(stream: Readable): () => Promise<string | undefined> 
 export function requireCommand(command: string, from: string): void {
   const found = spawnSync('sh', ['-c', `command -v ${command}`]);
   if (found.status !== 0) throw new Skipped(`${command} is not installed (${from})`);
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 /** CPU seconds of all threads that live now: schedstat has nanoseconds where stat has 10 ms ticks. */

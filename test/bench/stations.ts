@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, type DaemonOptions, NODE, startDaemon, type Toml, temporaryDirectory } from '../e2e/daemon.ts';
 import { openPort } from '../e2e/faults.ts';
+import { freePort } from '../free-port.ts';
 import { type OnBytes, receiveLog } from './grpc-lean.ts';
-import { freePort, lineReader, requireCommand, Skipped, start, stop } from './processes.ts';
+import { lineReader, requireCommand, Skipped, start, stop } from './processes.ts';
 import { PtyDriver } from './pty-driver.ts';
 import type { Line } from './table.ts';
 

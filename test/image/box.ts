@@ -6,10 +6,12 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
-import { createConnection, createServer, type Socket } from 'node:net';
+import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
+import { within } from '../../src/shared/base/wait.fixture.ts';
+import { freePort } from '../free-port.ts';
 import { copyFromCard, readFromCard } from './card.ts';
 import { connectQmp, type Qmp } from './qmp.ts';
 
@@ -64,9 +66,8 @@ export class QemuBox {
     mkdirSync(options.dir, { recursive: true });
     const key = join(options.dir, 'key');
     if (!existsSync(key)) execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', 'test', '-f', key]);
-    const [grpc, http, ssh] = await freePorts(3);
-    assert.ok(grpc !== undefined && http !== undefined && ssh !== undefined);
-    return new QemuBox(options, { grpc, http, ssh }, readFileSync(`${key}.pub`, 'utf8').trim());
+    const ports = { grpc: await freePort(), http: await freePort(), ssh: await freePort() };
+    return new QemuBox(options, ports, readFileSync(`${key}.pub`, 'utf8').trim());
   }
 
   /** Power on. Returns when the emulator runs, not when the box is ready. `extra`: more for QEMU, this once. */
@@ -82,22 +83,9 @@ export class QemuBox {
     // Mitigations guard no emulated processor, and cost it a tenth of its time.
     const append = `${commandLine} console=hvc0 loglevel=6 mitigations=off ${this.#options.append ?? ''}`.trim();
     for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
-    const child = spawn(
-      'nice',
-      [
-        '-n',
-        '-5',
-        'qemu-system-aarch64',
-        ...this.#machine(extra),
-        '-kernel',
-        kernel,
-        '-initrd',
-        initrd,
-        '-append',
-        append,
-      ],
-      { stdio: ['ignore', 'ignore', 'pipe'] },
-    );
+    const system = ['-kernel', kernel, '-initrd', initrd, '-append', append];
+    const emulator = ['-n', '-5', 'qemu-system-aarch64', ...this.#machine(extra), ...system];
+    const child = spawn('nice', emulator, { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
     const complaints: Buffer[] = [];
     child.stderr?.on('data', (bytes: Buffer) => complaints.push(bytes));
@@ -199,7 +187,9 @@ export class QemuBox {
   /** Until the box has reset itself or is off. */
   async ended(limitMs = BOOT_LIMIT_MS): Promise<Ended> {
     assert.ok(this.#ended !== undefined, 'the box was never on');
-    return within(limitMs, 'the box to end', this.#ended, () => this.console());
+    return within('the box to end', this.#ended, limitMs).catch((error: unknown) =>
+      assert.fail(`${String(error)}\n${this.console().slice(-2000)}`),
+    );
   }
 
   /** Shut down in order. */
@@ -287,20 +277,6 @@ export class QemuBox {
   }
 }
 
-async function within<T>(limitMs: number, what: string, work: Promise<T>, detail: () => string): Promise<T> {
-  const limit = new AbortController();
-  const late = sleep(limitMs, undefined, { signal: limit.signal }).then(
-    () => assert.fail(`waited ${limitMs} ms for ${what}:\n${detail().slice(-2000)}`),
-    () => assert.fail('unreachable'),
-  );
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    late.catch(() => undefined);
-    limit.abort();
-  }
-}
-
 /** The emulator itself accepts connections: only a finished handshake says that somebody is there. */
 function answersTls(port: number): Promise<boolean> {
   return new Promise((settle) => {
@@ -318,24 +294,5 @@ function answersTls(port: number): Promise<boolean> {
     socket.once('secureConnect', () => end(true));
     socket.once('error', () => end(false));
     socket.once('close', () => end(false));
-  });
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((settle) => {
-          const server = createServer();
-          server.listen(0, '127.0.0.1', () => settle(server));
-        }),
-    ),
-  );
-  return servers.map((server) => {
-    const address = server.address();
-    server.close();
-    assert.ok(address !== null && typeof address !== 'string');
-    return address.port;
   });
 }

@@ -2,12 +2,11 @@
  * A real broker for tests: Apache Kafka on ports of its own, in a directory of its own, gone when the file ends. Where
  * it cannot be had, `brokerMissing` says why, for the `skip` of the tests that want it.
  */
-import { randomInt } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
+import { freePort } from '../free-port.ts';
 import { standardAcls, TOPIC_PREFIX } from './acls.ts';
 import { type Admin, administrator } from './admin.ts';
 import { kafkaJars, Missing } from './jars.ts';
@@ -109,20 +108,7 @@ function awaitStopped(pid: number): void {
   throw new Error(`process ${pid} does not stop`);
 }
 
-/** Below the range that the system gives to outgoing connections, which would take a port while its broker is down. */
 async function freePorts(): Promise<KafkaPorts> {
   const [plain, sasl, expired, controller] = [await freePort(), await freePort(), await freePort(), await freePort()];
   return { plain, sasl, expired, controller };
-}
-
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(15_000, 32_000);
-    const server = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false));
-      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-    });
-    if (free) return port;
-  }
 }
