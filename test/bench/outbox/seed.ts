@@ -1,20 +1,36 @@
-/** A refdata.db with rows that wait, as changes would have left them; made in one transaction. */
+/** A refdata.db as changes would have left it, made in one transaction. */
 import { hubMigrations } from '../../../src/hub/migrations.ts';
+import type { RecordEvent } from '../../../src/hub/outbox/event.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
+import type { Connection } from '../../../src/shared/storage/open.ts';
 import { eventAt, instantOf } from './samples.ts';
 
-/** Row n is of key n modulo `keys`. */
-export function seedWaiting(dir: string, rows: number, keys: number): void {
+/** The connection stays open. */
+export function filledFile(dir: string, fill: (connection: Connection) => void): Connection {
   const { connection } = openRefdataFile(dir, hubMigrations);
-  const outbox = new OutboxRows(connection);
   connection.transaction(() => {
     beginProgress(connection);
-    for (let n = 0; n < rows; n++) {
-      const { event, stamp } = eventAt(n, keys);
-      outbox.insert(n + 1, event, stamp);
-    }
-    outbox.advance(instantOf(rows), rows);
+    fill(connection);
   })();
-  connection.close();
+  return connection;
+}
+
+/** Row n is of key n modulo `keys`; `differing`: what else its event says. */
+export function insertEvents(
+  connection: Connection,
+  rows: number,
+  keys = rows,
+  differing: (n: number) => Partial<RecordEvent> = () => ({}),
+): void {
+  const outbox = new OutboxRows(connection);
+  for (let n = 0; n < rows; n++) {
+    const { event, stamp } = eventAt(n, keys);
+    outbox.insert(n + 1, { ...event, ...differing(n) }, stamp);
+  }
+  outbox.advance(instantOf(rows), rows);
+}
+
+export function seedWaiting(dir: string, rows: number, keys: number): void {
+  filledFile(dir, (connection) => insertEvents(connection, rows, keys)).close();
 }

@@ -1,9 +1,235 @@
-import type { Row } from '../table.ts';
-import { bytes } from './bytes.ts';
-import { dead } from './dead.ts';
-import { deliveries } from './deliveries.ts';
-import { planning } from './planning.ts';
-import { waiting } from './waiting.ts';
+/** The rows of webhooks: deliveries against a bare loop, what they cost, and what others' deliveries do to one. */
+
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { measured, program } from '../outbox/child.ts';
+import { type RowsHub, startHub } from '../outbox/hub.ts';
+import { dataOf } from '../outbox/samples.ts';
+import { io, residentOf } from '../processes.ts';
+import {
+  atLeast,
+  type Context,
+  inTurns,
+  judge,
+  type Line,
+  median,
+  more,
+  type Row,
+  rounded,
+  shown,
+  times,
+} from '../table.ts';
+import type { PlanningSeconds } from './programs/planning.ts';
+import { seedDeliveries, seedSubscriptions } from './seed.ts';
+import { CONCURRENCY } from './settings.ts';
+import { type Subscriber, startSubscriber } from './subscriber.ts';
+
+// Deliveries a second of a backlog to one HTTPS subscriber, against a bare got loop that posts and signs the same.
+
+const DELIVERIES_AIM = 0.5;
+
+const deliveries: Row = {
+  name: 'deliveries',
+  async run(context) {
+    const [rounds, count] = context.quick ? [1, 500] : [5, 5_000];
+    const subscriber = await startSubscriber(count);
+    const { own, bare } = await inTurns(
+      { rounds },
+      { own: () => backlogSeconds(subscriber, count), bare: () => bareSeconds(subscriber, count) },
+    );
+    await subscriber.close();
+    const rates = (seconds: readonly number[]): number[] => seconds.map((one) => count / one);
+    return [deliveriesLine(rates(own), rates(bare), context)];
+  },
+};
+
+async function bareSeconds(subscriber: Subscriber, count: number): Promise<number> {
+  const [status] = await once(
+    program('bare-deliveries', [subscriber.url, subscriber.caFile, count, CONCURRENCY]),
+    'exit',
+  );
+  if (status !== 0) throw new Error(`the bare loop ended with ${String(status)}`);
+  return subscriber.claim();
+}
+
+function deliveriesLine(own: readonly number[], bare: readonly number[], { say }: Context): Line {
+  say(`deliveries per second: lineside ${rounded(own)}, bare got ${rounded(bare)}`);
+  const ratio = median(own.map((rate, round) => rate / (bare[round] ?? Number.NaN)));
+  return {
+    row: `deliveries per second of a backlog to one subscriber, ${CONCURRENCY} at a time`,
+    lineside: `${Math.round(median(own))}/s`,
+    against: `bare got, kept connections, signed: ${Math.round(median(bare))}/s`,
+    ...atLeast(ratio, DELIVERIES_AIM),
+  };
+}
+
+// What planning costs as subscriptions grow: a hundred with different filters against one that takes everything.
+
+/** Far below the hundred times that asking each subscription would take. */
+const PLANNING_AIM = 2;
+
+const planning: Row = {
+  name: 'planning',
+  async run({ quick, say }) {
+    const [events, rounds] = quick ? [2_000, 2] : [5_000, 5];
+    const seconds = await measured<PlanningSeconds>('planning', [temporaryDirectory(), events, rounds]);
+    say(JSON.stringify(seconds));
+    const one = median(seconds.one);
+    const perEvent = (all: readonly number[]): string => `${((median(all) / events) * 1e6).toFixed(1)} us an event`;
+    const against = `one that takes everything: ${perEvent(seconds.one)}`;
+    const different = median(seconds.different) / one;
+    const everything = median(seconds.everything) / one;
+    return [
+      {
+        row: 'planning for 100 subscriptions, each with another filter, as many deliveries',
+        lineside: perEvent(seconds.different),
+        against,
+        ratio: times(different),
+        aim: `at most ${PLANNING_AIM} x`,
+        verdict: judge(different <= PLANNING_AIM),
+      },
+      {
+        row: 'planning for 100 subscriptions that take everything, a hundred times the deliveries',
+        lineside: perEvent(seconds.everything),
+        against,
+        ratio: times(everything),
+        aim: 'below 100 x',
+        verdict: judge(everything < 100),
+      },
+    ];
+  },
+};
+
+// What dead subscribers, which never answer, cost a live one: its rate with them and without.
+
+/** Runs of the same differ by as much. */
+const DEAD_AIM = 0.9;
+
+const dead: Row = {
+  name: 'dead',
+  async run(context) {
+    const [rounds, count] = context.quick ? [1, 500] : [5, 4_000];
+    const subscriber = await startSubscriber(count);
+    const beside = (silent: number) => async () => count / (await backlogSeconds(subscriber, count, silent));
+    const rates = await inTurns({ rounds }, { 0: beside(0), 1: beside(1), 20: beside(20) });
+    await subscriber.close();
+    return [1, 20].map((silent) => deadLine(silent, rates, context));
+  },
+};
+
+/** Until lineside has delivered as many events; each also goes to so many subscribers that never answer. */
+async function backlogSeconds(subscriber: Subscriber, count: number, silent = 0): Promise<number> {
+  const { url, silentUrl, caFile } = subscriber;
+  const urls = [...Array.from({ length: silent }, () => silentUrl), url];
+  const hub = await startHub({ subscribersCa: caFile, seed: (dir) => seedSubscriptions(dir, { events: count, urls }) });
+  const found = await subscriber.claim();
+  await hub.stop();
+  return found;
+}
+
+function deadLine(silent: number, rates: Readonly<Record<number, readonly number[]>>, { say }: Context): Line {
+  const [alone = [], beside = []] = [rates[0], rates[silent]];
+  say(`beside ${silent} dead: ${rounded(beside)}; alone: ${rounded(alone)}`);
+  return {
+    row: `deliveries per second of a live subscriber beside ${silent} that never answer${silent === 1 ? 's' : ''}, the same events each`,
+    lineside: `${Math.round(median(beside))}/s`,
+    against: `alone: ${Math.round(median(alone))}/s`,
+    ...atLeast(median(beside) / median(alone), DEAD_AIM),
+  };
+}
+
+// Resident memory of the hub with a million deliveries that wait, while it delivers from them, against few.
+
+/** Two runs of the same program differ by as much. */
+const FLAT_MB = 10;
+const IDLE_MS = 10_000;
+
+/** Enough for a file that is checked in the background after the start, as the large one is. */
+const FEW = 60_000;
+
+const waiting: Row = {
+  name: 'waiting',
+  async run({ quick, say }) {
+    const [rounds, many, delivered] = quick ? [1, 200_000, 500] : [3, 1_000_000, 5_000];
+    const subscriber = await startSubscriber(delivered);
+    const resident = async (deliveries: number): Promise<number> => {
+      const { caFile: subscribersCa, url } = subscriber;
+      const hub = await startHub({ subscribersCa, seed: (dir) => seedDeliveries(dir, { deliveries, url }) });
+      await subscriber.claim();
+      await sleep(IDLE_MS);
+      const found = residentOf(hub.pid()).all;
+      await hub.stop();
+      return found;
+    };
+    const found = await inTurns({ rounds }, { few: () => resident(FEW), many: () => resident(many) });
+    await subscriber.close();
+    say(`MB with ${FEW} waiting: ${rounded(found.few)}; with ${many}: ${rounded(found.many)}`);
+    const difference = median(found.many) - median(found.few);
+    return [
+      {
+        row: `resident memory of the hub that delivers from ${many.toLocaleString('en')} waiting`,
+        lineside: `${median(found.many).toFixed(1)} MB`,
+        against: `from ${FEW.toLocaleString('en')}: ${median(found.few).toFixed(1)} MB`,
+        ...more(difference, 1, 'MB', `flat (at most +${FLAT_MB} MB)`, difference <= FLAT_MB),
+      },
+    ];
+  },
+};
+
+// What the card has to bear for webhooks: bytes written for each delivery planned, sent and recorded.
+
+/** Slow enough that each change is delivered, and that recorded, before the next. */
+const APART_MS = 150;
+/** The last outcomes are committed by then. */
+const RECORDED_MS = 2_000;
+
+const bytes: Row = {
+  name: 'bytes',
+  async run({ quick }) {
+    const [drained, single] = quick ? [500, 50] : [5_000, 300];
+    const backlog = await startSubscriber(drained);
+    const perDrained = (await written(backlog, drained, () => backlog.claim().then(() => undefined))) / drained;
+    await backlog.close();
+    const subscriber = await startSubscriber(single);
+    const apart = async (hub: RowsHub): Promise<void> => {
+      await hub.createDictionary();
+      for (let n = 0; n < single; n++) {
+        await hub.create(`tool-${n}`, dataOf(n));
+        await sleep(APART_MS);
+      }
+    };
+    const alone = await written(subscriber, 0, apart, []);
+    const delivered = await written(subscriber, 0, apart);
+    await subscriber.close();
+    return [
+      bytesLine('of a backlog, planning included', `${perDrained.toFixed(0)} bytes`, ''),
+      bytesLine(
+        'of changes that come one by one',
+        `${((delivered - alone) / single).toFixed(0)} bytes`,
+        `the change itself, without a subscription: ${(alone / single).toFixed(0)} bytes`,
+      ),
+    ];
+  },
+};
+
+async function written(
+  { url, caFile: subscribersCa }: Subscriber,
+  events: number,
+  work: (hub: RowsHub) => Promise<void>,
+  urls: readonly string[] = [url],
+): Promise<number> {
+  const hub = await startHub({ subscribersCa, seed: (dir) => seedSubscriptions(dir, { events, urls }) });
+  await work(hub);
+  await sleep(RECORDED_MS);
+  const { writeBytes } = io(hub.pid());
+  await hub.stop();
+  return writeBytes;
+}
+
+function bytesLine(what: string, lineside: string, against: string): Line {
+  return { row: `bytes written to storage for a delivery ${what}`, lineside, against, ...shown('', 'shown') };
+}
 
 /** In the order of the table. */
 export const rows: readonly Row[] = [deliveries, planning, dead, waiting, bytes];

@@ -1,11 +1,9 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
-import { hubMigrations } from '../../../src/hub/migrations.ts';
-import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
-import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
 import { SecretBox } from '../../../src/hub/webhooks/subscriptions/secrets.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';
-import { eventAt, instantOf } from '../outbox/samples.ts';
+import { instantOf } from '../outbox/samples.ts';
+import { filledFile, insertEvents } from '../outbox/seed.ts';
 import { SECRET, SUBSCRIPTION } from './settings.ts';
 
 /** One subscription for each URL, each for all of the events, none of which is planned. */
@@ -28,13 +26,11 @@ export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: n
 }
 
 function seed(dir: string, urls: readonly string[], fill: (connection: Connection) => void): void {
-  const { connection } = openRefdataFile(dir, hubMigrations);
   const secrets = new SecretBox(join(dir, 'webhooks.key'));
-  connection.transaction(() => {
-    beginProgress(connection);
-    urls.forEach((url, n) => subscribe(connection, n + 1, url, secrets.seal(n + 1, SECRET)));
-    fill(connection);
-  })();
+  const connection = filledFile(dir, (file) => {
+    urls.forEach((url, n) => subscribe(file, n + 1, url, secrets.seal(n + 1, SECRET)));
+    fill(file);
+  });
   connection.close();
 }
 
@@ -50,13 +46,4 @@ function subscribe(connection: Connection, id: number, url: string, secret: Buff
          after_event, secret) VALUES (?, ?, ?, 'local', '["PUBLIC"]', 1, 1, ?, ?, ?, 0, ?)`,
     )
     .run(id, SUBSCRIPTION, url, instantOf(0), instantOf(0), id, secret);
-}
-
-function insertEvents(connection: Connection, count: number): void {
-  const outbox = new OutboxRows(connection);
-  for (let n = 0; n < count; n++) {
-    const { event, stamp } = eventAt(n, count);
-    outbox.insert(n + 1, event, stamp);
-  }
-  outbox.advance(instantOf(count), count);
 }

@@ -1,5 +1,4 @@
 /** The subscriber program, running, with its certificate; and what lineside's subscription and the bare loop have in common. */
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { makeCa, signed } from '../../../src/shared/base/certificates.fixture.ts';
 import { temporaryDirectory } from '../../e2e/daemon.ts';
@@ -38,10 +37,4 @@ export async function startSubscriber(count: number): Promise<Subscriber> {
     claim: async () => (await told<{ seconds: number }>()).seconds,
     close: () => stop(child),
   };
-}
-
-/** A program that ends by itself. */
-export async function finished(child: ReturnType<typeof program>): Promise<void> {
-  const [status] = (await once(child, 'exit')) as [number | null];
-  if (status !== 0) throw new Error(`a program ended with ${String(status)}`);
 }

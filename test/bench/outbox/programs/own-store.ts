@@ -8,7 +8,9 @@ import type { Actor } from '../../../../src/hub/refdata/face.ts';
 import { openRefdata, type Refdata } from '../../../../src/hub/refdata/refdata.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
+import type { Connection } from '../../../../src/shared/storage/open.ts';
 
+const [clock, logger] = [systemClock, silentLogger];
 const MAX_BYTES = 8 * 1024 * 1024 * 1024;
 const MAX_IMPORT_BYTES = 64 * 1024 * 1024;
 
@@ -20,10 +22,13 @@ export interface OwnStore {
   close(): Promise<void>;
 }
 
+export function storeOn(connection: Connection, dir: string): ChangeStore {
+  return openChangeStore({ connection, dir, maxBytes: MAX_BYTES, minFreeBytes: 0, clock, logger });
+}
+
 export function openOwnStore(dir: string): OwnStore {
-  const [clock, logger] = [systemClock, silentLogger];
   const { connection } = openRefdataFile(dir, hubMigrations);
-  const store = openChangeStore({ connection, dir, maxBytes: MAX_BYTES, minFreeBytes: 0, clock, logger });
+  const store = storeOn(connection, dir);
   const path = join(dir, refdataFileName);
   const refdata = openRefdata({ store, path, maxBytes: MAX_BYTES, maxImportBytes: MAX_IMPORT_BYTES, clock, logger });
   return {

@@ -5,10 +5,6 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { hubMigrations } from '../../../../src/hub/migrations.ts';
-import { openChangeStore } from '../../../../src/hub/outbox/change-store.ts';
-import { openRefdataFile } from '../../../../src/hub/outbox/refdata-file.ts';
-import { beginProgress, OutboxRows } from '../../../../src/hub/outbox/transaction.ts';
 import { BodySource } from '../../../../src/hub/webhooks/delivery/body-source.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
@@ -16,7 +12,8 @@ import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscripti
 import type { Subscription } from '../../../../src/hub/webhooks/subscriptions/subscription.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
-import { eventAt, instantOf } from '../../outbox/samples.ts';
+import { storeOn } from '../../outbox/programs/own-store.ts';
+import { filledFile, insertEvents } from '../../outbox/seed.ts';
 
 const SUBSCRIPTIONS = 100;
 const [dir = '', ...numbers] = process.argv.slice(2);
@@ -42,18 +39,10 @@ async function secondsFor(cache: SubscriptionSource): Promise<number> {
   const folder = join(dir, 'planning');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  const { connection } = openRefdataFile(folder, hubMigrations);
-  connection.transaction(() => {
-    beginProgress(connection);
-    const outbox = new OutboxRows(connection);
-    for (let n = 0; n < events; n++) {
-      const { event, stamp } = eventAt(n, events);
-      outbox.insert(n + 1, { ...event, dictionary: dictionaryOf(n) }, stamp);
-    }
-    outbox.advance(instantOf(events), events);
-  })();
-  const maxBytes = 8 * 1024 ** 3;
-  const store = openChangeStore({ connection, dir: folder, maxBytes, minFreeBytes: 0, clock, logger });
+  const connection = filledFile(folder, (file) =>
+    insertEvents(file, events, events, (n) => ({ dictionary: dictionaryOf(n) })),
+  );
+  const store = storeOn(connection, folder);
   const running = new RunningTime(
     { runMs: 0, bootId: '', bootMs: 0 },
     { id: 'bench', monoMs: () => performance.now() },
