@@ -1,8 +1,8 @@
-/** What is wrong with the webhooks, as the device's own alerts: a rule table. Pure. */
+/** The alerts of webhooks: a rule table. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 import type { WebhookStatus } from './face.ts';
 
-/** RefdataWebhookLagHigh fires above this, seconds: the first three retries (12.5 min) do not make a delivery late, being due and not tried does. */
+/** The first three retries (12.5 min) are no lag; being overdue without an attempt is. */
 const lagSeconds = 900;
 
 export const webhookRules: readonly Rule<WebhookStatus>[] = [

@@ -1,4 +1,4 @@
-/** What the HTTP interface shows and does of webhooks. */
+/** Webhooks for the HTTP interface. */
 
 import type { Alert } from '../../shared/base/alerts.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
@@ -16,20 +16,19 @@ export const categories = ['dict.record.*', 'dict.definition.*', 'dict.draft.*']
 
 export const deliveryStates = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
-/** Ended without being delivered: for review. */
+/** Ended undelivered. */
 export const reviewStates = ['rejected', 'failed'] as const satisfies readonly DeliveryState[];
 
-/** Why an attempt, or a test-ping, was not accepted: where it stopped. http: the URL answered otherwise than it should. */
+/** Why an attempt or a test-ping was not accepted. http: the answer does not accept. */
 export const causes = ['dns', 'timeout', 'ssrf', 'tls', 'connect', 'http'] as const;
 export type Cause = (typeof causes)[number];
 
-/** Who asks, with the scopes that are open to them. */
 export interface Caller {
   readonly name: string;
   readonly scopes: readonly Scope[];
 }
 
-/** Which events a subscription takes; null: all. */
+/** null: all. */
 export interface Filter {
   readonly scopes: readonly Scope[];
   readonly dictionaries: readonly string[] | null;
@@ -39,7 +38,7 @@ export interface Filter {
 
 export type SubscriptionView = Subscription;
 
-/** As it came, types checked, contents not: every fault is reported at once. */
+/** Types are checked, contents are not: all faults are reported at once. */
 export interface SubscriptionRequest {
   readonly name: string;
   readonly url: string;
@@ -55,7 +54,7 @@ export type SubscriptionPatch = Partial<Omit<SubscriptionRequest, 'secret' | 'co
 
 export interface SecretRotation {
   readonly secret: string;
-  /** How long the old secret signs as well, in seconds of running time; 0: not at all. Default a day. */
+  /** Running time in which the old secret signs too; 0: none. Default a day. */
   readonly graceSeconds?: number;
 }
 
@@ -68,9 +67,9 @@ export interface DeliveryQuery extends PageRequest {
 }
 
 export interface ResendRange {
-  /** occurredAt at or after; undefined: from the first. */
+  /** occurredAt at or after. */
   readonly from?: string;
-  /** occurredAt before; undefined: up to the last. */
+  /** occurredAt before. */
   readonly to?: string;
   /** Default: rejected and failed. */
   readonly states?: readonly ('rejected' | 'failed' | 'delivered')[];
@@ -90,7 +89,7 @@ export interface WebhookAdmin {
   subscription(id: string): SubscriptionView;
   /** `consumer` defaults to the caller. Audited as webhook.subscribed. */
   subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView>;
-  /** `version`: the one meant; undefined: whichever. Audited as webhook.updated. */
+  /** `version`: the expected one; undefined: any. Audited as webhook.updated. */
   update(
     caller: Caller,
     id: string,
@@ -98,7 +97,7 @@ export interface WebhookAdmin {
     version: ExpectedVersion | undefined,
     reason: string,
   ): Promise<SubscriptionView>;
-  /** With everything that waits for it, and its history. `version`: as in update. Audited as webhook.unsubscribed. */
+  /** With its waiting deliveries and its history. `version`: as in update. Audited as webhook.unsubscribed. */
   unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void>;
   /** Audited as webhook.secret_rotated. `version`: as in update. */
   rotateSecret(
@@ -110,11 +109,11 @@ export interface WebhookAdmin {
   ): Promise<SubscriptionView>;
   deliveries(query: DeliveryQuery): Page<Delivery>;
   delivery(caller: Caller, deliveryId: string): DeliveryDetail;
-  /** Pending again, with the same deliveryId and bytes. CONFLICT: it waits already, or its events are gone. Audited as webhook.resent. */
+  /** With the same deliveryId and bytes. CONFLICT: it waits already, or its events were removed. Audited as webhook.resent. */
   resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery>;
-  /** Those of a subscription in a range; answers how many. Audited as webhook.resent. */
+  /** Audited as webhook.resent. */
   resendAll(caller: Caller, id: string, range: ResendRange, reason: string): Promise<{ readonly deliveries: number }>;
-  /** Never rejects for what the URL does. TOO_MANY: others are under way. */
+  /** A failure of the URL is a result. TOO_MANY: others are under way. */
   testPing(request: PingRequest): Promise<PingResult>;
   status(): WebhookStatus;
   alerts(): readonly Alert[];

@@ -1,24 +1,22 @@
 /**
- * The row webhook_progress: the planner's cursor, and the running time, which deliveries are scheduled by: how long the
- * service has been running, over all its starts. The wall clock of a device
- * without a battery may jump by years; this continues by the kernel's monotonic clock as long as the machine is up, whatever
- * process asks, and across a boot from where it was stored last: time switched off does not count.
+ * The row webhook_progress: the planner's cursor, and the running time, by which deliveries are scheduled. The wall clock of
+ * a device without a battery may jump by years; running time follows the kernel's monotonic clock, also across restarts of
+ * the service, and continues after a boot from its last stored value: time switched off does not count.
  */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 
-/** Milliseconds that the service has been running, over all its starts: never steps back, and no clock moves it. */
+/** Milliseconds that the service has been running over all its starts. Never decreases. */
 export type RunMs = number;
 
-/** The machine's start. */
+/** A start of the machine. */
 export interface Boot {
-  /** Another one after each start of the machine. */
   readonly id: string;
-  /** Milliseconds since then, the same for all processes. */
+  /** Milliseconds since the boot, the same for all processes. */
   monoMs(): number;
 }
 
-/** Running time, and the boot and its clock at which that was so. */
+/** Running time at a moment of a boot's clock. */
 export interface RunningRow {
   readonly runMs: RunMs;
   readonly bootId: string;
@@ -31,24 +29,23 @@ export class RunningTime {
   readonly #aheadMs: number;
   #last: RunningRow;
 
-  /** `row`: as stored last. Throws STORAGE_DAMAGED where it was never stored: every due time would be meaningless. */
+  /** Takes the stored row. Throws STORAGE_DAMAGED for an invalid one: every due time would be meaningless. */
   constructor({ runMs, bootId, bootMs }: RunningRow, boot: Boot) {
     if (!isCount(runMs) || !isCount(bootMs)) {
       throw new LinesideError('STORAGE_DAMAGED', `the stored running time is none: ${runMs}, ${bootId}, ${bootMs}`);
     }
     this.#boot = boot;
     const nowMs = boot.monoMs();
-    // The clock of the same boot does not step back; one that has is not the one that was stored.
+    // The clock of one boot never decreases: a lower one is another boot's.
     this.#aheadMs = runMs - (bootId === boot.id && nowMs >= bootMs ? bootMs : nowMs);
     this.#last = { runMs, bootId: boot.id, bootMs: Math.max(0, Math.floor(nowMs)) };
   }
 
-  /** Whole milliseconds; never less than before. */
   now(): RunMs {
     return this.row().runMs;
   }
 
-  /** To be stored now and then: after a boot it continues from there. */
+  /** To be stored periodically. */
   row(): RunningRow {
     const nowMs = this.#boot.monoMs();
     const runMs = Math.floor(this.#aheadMs + nowMs);
@@ -61,7 +58,7 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-/** What saves runs inside the transaction of the part that commits. */
+/** The save methods run inside the caller's transaction. The others throw STORAGE_DAMAGED when the row is missing. */
 export class Progress {
   readonly #running;
   readonly #cursor;
@@ -81,7 +78,6 @@ export class Progress {
     );
   }
 
-  /** As it is stored, like the others. They throw STORAGE_DAMAGED where the row is gone. */
   running(): RunningRow {
     return this.#running.get() ?? lost('webhook_progress');
   }
@@ -91,17 +87,17 @@ export class Progress {
     return this.#cursor.get() ?? lost('webhook_progress');
   }
 
-  /** The newest event there ever was in the outbox. */
+  /** The newest event that was ever in the outbox. */
   lastEvent(): number {
     return this.#lastEvent.get() ?? lost('progress');
   }
 
-  /** It never steps back. */
+  /** The stored cursor never decreases. */
   saveCursor(cursor: number): void {
     this.#saveCursor.run(cursor);
   }
 
-  /** A time before the stored one is not taken. */
+  /** The stored time never decreases. */
   saveRunning(running: RunningTime): void {
     this.#saveRunning.run(running.row());
   }

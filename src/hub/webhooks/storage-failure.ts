@@ -1,4 +1,4 @@
-/** Reading refdata.db: SQLite's failures as the callers know them, and damage reported. */
+/** Failures of reading refdata.db as LinesideErrors; damage is reported to the store. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { storageError } from '../outbox/storage-errors.ts';
@@ -11,7 +11,6 @@ export function readable<T>(store: ChangeStore, work: () => T): T {
   }
 }
 
-/** What was thrown, as storageError has it. */
 export function storeFailure(store: ChangeStore, thrown: unknown): unknown {
   const error = storageError(thrown);
   if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') store.reportDamage(error.message);

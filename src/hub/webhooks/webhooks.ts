@@ -1,4 +1,4 @@
-/** Webhooks as the hub runs them: the parts of the room put together, started in order and stopped in reverse. */
+/** Composition root of webhooks: the parts are started in order and stopped in reverse. */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Alerts } from '../../shared/base/alerts.ts';
@@ -27,17 +27,17 @@ import { openSubscriptions } from './subscriptions/subscriptions.ts';
 export interface WebhooksOptions {
   readonly store: ChangeStore;
   readonly consumers: Consumers;
-  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. Their number is that of the attempts. */
+  /** Seconds before attempt 1, 2, ..., each from the end of the attempt before. Their number is that of the attempts. */
   readonly scheduleS: readonly number[];
-  /** Of an attempt, from the name's resolution to the answer's last byte. */
+  /** For an attempt, from the name's resolution to the answer's last byte. */
   readonly timeoutMs: number;
-  /** '': the public authorities alone. */
+  /** '': only the public authorities. */
   readonly caFile: string;
   readonly allowCidrs: readonly string[];
   readonly allowPorts: readonly number[];
-  /** "host:port" of the Kafka brokers and of the collector: with the subscribers, the remote hosts that are called. */
+  /** "host:port" of the Kafka brokers and of the collector. */
   readonly otherRemotes: readonly string[];
-  /** Of the key that seals the subscribers' secrets. */
+  /** The key that seals the subscribers' secrets. */
   readonly keyFile: string;
   readonly keepDeliveredDays: number;
   readonly keepFailedDays: number;
@@ -48,10 +48,9 @@ export interface WebhooksOptions {
   readonly logger: Logger;
 }
 
-/** A loop that must run as long as webhooks run. */
 interface WebhookLoop {
   readonly name: string;
-  /** Throws if it has stalled. */
+  /** Throws when the loop has stalled. */
   readonly check: () => void;
 }
 
@@ -61,16 +60,16 @@ export interface Webhooks {
   /** No outbox event above this may be removed yet. */
   keepAbove(): number;
   start(): void;
-  /** Attempts under way are cancelled and stay due; results are committed. At most some 5 s. */
+  /** Cancels attempts under way, which stay due, and commits results. About 5 s at most. */
   stop(): Promise<void>;
 }
 
-/** Answers of subscribers that did not accept, kept for review: 16,000 whole ones of 4 KiB. */
+/** Answers kept for review: 16,000 of 4 KiB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
-/** Of a small refdata.db: answers never take the room of changes. */
+/** Of a small refdata.db, so that answers never take the space of changes. */
 const answerShare = 1 / 16;
 
-/** Nothing is sent before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
+/** Sends nothing before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
   const { store, clock, maxBytes, scheduleS } = options;
   const { connection } = store;
@@ -90,7 +89,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   const parts = { ...options, cache, bodies, sender, running };
   const planner = new Planner({ ...parts, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
-  /** Before the start the consumers are not known: what a change had planned then would be planned for none of them. */
+  /** Before the start the consumers are unknown, and events would be planned without recipients. */
   const caughtUp = async (): Promise<void> => {
     if (!started) throw notStarted();
     return planner.caughtUp();
@@ -164,7 +163,7 @@ function notStarted(): LinesideError {
   });
 }
 
-/** Of a delivery: with its row id unique also when a backup takes row ids back. */
+/** Makes a delivery's id unique when a restored backup reuses row ids. */
 const nonceBytes = 8;
 
 function methodsOf<T extends object, K extends keyof T>(of: T, names: readonly K[]): Pick<T, K> {
@@ -176,7 +175,7 @@ function methodsOf<T extends object, K extends keyof T>(of: T, names: readonly K
   ) as Pick<T, K>;
 }
 
-/** The kernel's: its clock counts on whatever process asks, and no setting of the time moves it. */
+/** CLOCK_MONOTONIC is the same for all processes, and setting the time does not change it. */
 function machineBoot(): Boot {
   const id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   return { id, monoMs: () => Number(process.hrtime.bigint() / 1_000_000n) };

@@ -1,7 +1,7 @@
 /**
- * Attempts: those in flight, and how attempts ended, committed together: one transaction for those that end at about the same
- * time. Results that cannot be stored (a full disk, an I/O error) are kept and tried again; their deliveries are not sent
- * again meanwhile.
+ * Attempts: in flight, then their results, of which those of about the same time are committed in one transaction, then the
+ * log. Results that cannot be stored (a full disk, an I/O error) are kept and the commit is retried; their deliveries are
+ * not sent again meanwhile.
  */
 import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
@@ -26,11 +26,11 @@ export interface AttemptResult {
   readonly delivery: PendingDelivery;
   readonly attempt: AttemptRow;
   readonly after: AfterRow;
-  /** False: nothing was called, the attempt only says why. */
+  /** False: no request was made; the attempt records the reason. */
   readonly called: boolean;
 }
 
-/** A moment by the wall clock, and by the running time, which alone is counted with. */
+/** By the wall clock, for display; by the running time, for all arithmetic. */
 export interface Moment {
   readonly at: Instant;
   readonly runMs: RunMs;
@@ -60,8 +60,8 @@ export function attemptResultOf(
 }
 
 /**
- * Of a delivery that cannot be sent, which no retry repairs (its events are gone): it is for review as failed, and why is said
- * where reviewers look, in an attempt. Of the causes "connect" is the one for which nothing has left the device.
+ * For a delivery that cannot be sent and that no retry repairs (its events are gone): it fails, and an attempt holds the
+ * reason for reviewers. Cause "connect" means that no byte left the device.
  */
 export function undeliverable(delivery: PendingDelivery, unavailable: string, { at, runMs }: Moment): AttemptResult {
   return {
@@ -79,7 +79,7 @@ export function undeliverable(delivery: PendingDelivery, unavailable: string, { 
   };
 }
 
-/** A sender has broken its promise never to reject. The attempt counts, so that a permanent fault does not repeat for ever. */
+/** Sender.send must never reject. The attempt counts, so that a permanent fault does not repeat without end. */
 function rejectedSender(error: string, elapsedMs: number): Outcome {
   const failure = {
     cause: 'connect',
@@ -96,7 +96,7 @@ interface Attempt {
   readonly ended: Promise<void>;
 }
 
-/** The deliveries in flight: under way, or ended and not committed yet. None of them is taken again meanwhile. */
+/** Deliveries that the backlog must not claim again: their attempt is under way, or its result is not committed yet. */
 export class InFlight {
   readonly #clock: Clock;
   readonly #deliveries = new Map<number, PendingDelivery>();
@@ -128,7 +128,7 @@ export class InFlight {
     this.#deliveries.delete(id);
   }
 
-  /** `onEnded`: when nothing of it is left; undefined: it was cancelled. */
+  /** `onEnded` gets undefined when the attempt was cancelled. */
   begin(
     delivery: PendingDelivery,
     send: (signal: AbortSignal) => Promise<Outcome>,
@@ -147,7 +147,6 @@ export class InFlight {
     for (const { delivery, controller } of this.#attempts.values()) if (isMeant(delivery)) controller.abort();
   }
 
-  /** The attempts under way now have ended. */
   async end(): Promise<void> {
     await Promise.all([...this.#attempts.values()].map(({ ended }) => ended));
   }
@@ -164,24 +163,23 @@ export class InFlight {
 
 export interface Written {
   readonly attemptResult: AttemptResult;
-  /** False: the delivery had gone, so that there was nothing to write. */
+  /** False: the delivery was removed or changed meanwhile, and nothing was written. */
   readonly kept: boolean;
 }
 
 interface OutcomesOptions extends WebhookParts {
   readonly rows: DeliveryRows;
-  /** Committed. */
   readonly onWritten: (written: readonly Written[]) => void;
 }
 
-/** So long the first one waits for others: on a slow card a commit takes some 100 ms. */
+/** How long the first result waits for others: on a slow card a commit takes some 100 ms. */
 const outcomeDelayMs = 50;
-/** So many are worth a commit at once, and a commit has so many at most: it holds the loop for some 10 ms. */
+/** Results in one commit, which blocks the event loop for some 10 ms. */
 const batchEndings = 64;
-/** Bodies kept for review in one commit; to make and deflate 1 MiB takes some 30 ms. */
+/** Bodies kept for review in one commit: rendering and deflating 1 MiB takes some 30 ms. */
 const batchBodyBytes = 1024 * 1024;
 const longestRetryMs = 60_000;
-/** A power failure puts running time back to where it was stored last. */
+/** After a power failure the running time continues from its last stored value. */
 const saveMs = 600_000;
 
 export class Outcomes {
@@ -211,12 +209,12 @@ export class Outcomes {
     this.#writer.add(attemptResult);
   }
 
-  /** Each minute: if nothing else was committed for long, the running time alone is. */
+  /** Called each minute: commits the running time when no result was committed for a long time. */
   async saveSometimes(): Promise<void> {
     if (this.#writer.pending === 0 && this.#o.clock.monoMs() - this.#savedMs >= saveMs) await this.#commit([]);
   }
 
-  /** Commits what is pending, and the running time. Never rejects: what fails now is sent again by the next process. */
+  /** Commits pending results and the running time. Never rejects: the next process sends again what was not stored. */
   async stop(): Promise<void> {
     await this.#writer.stop();
     try {
@@ -230,12 +228,12 @@ export class Outcomes {
     const { store, clock, onWritten } = this.#o;
     const written = await store.maintain(() => this.#write(batch));
     this.#savedMs = clock.monoMs();
-    // Their bodies had no room in this commit.
+    // Their bodies did not fit into this commit.
     for (const attemptResult of batch.slice(written.length)) this.add(attemptResult);
     onWritten(written);
   }
 
-  /** In the transaction. As many of the batch as their bodies leave room for. */
+  /** Inside the transaction. Stops when the bodies reach their limit. */
   #write(batch: readonly AttemptResult[]): readonly Written[] {
     const written: Written[] = [];
     let bodyBytes = 0;
@@ -243,7 +241,7 @@ export class Outcomes {
       if (bodyBytes >= batchBodyBytes) break;
       const kept = this.#o.rows.write(attemptResult.delivery, attemptResult.attempt, attemptResult.after);
       const isForReview = attemptResult.after.state === 'rejected' || attemptResult.after.state === 'failed';
-      // Its events may leave the outbox from now on.
+      // The outbox may now remove its events.
       if (kept && isForReview) bodyBytes += this.#o.bodies.keep(attemptResult.delivery);
       written.push({ attemptResult, kept });
     }
@@ -252,13 +250,13 @@ export class Outcomes {
   }
 }
 
-/** A subscriber that fails now and then is reported no more often. */
+/** Minimum between two reports of the same trouble of a subscriber. */
 const quietMs = 600_000;
 
 type Trouble = 'fails' | 'review';
 
 interface ReportedTrouble {
-  /** undefined: nothing that has not ended. */
+  /** undefined: none at present. */
   trouble: Trouble | undefined;
   readonly quietUntilMs: Record<Trouble, number>;
 }
@@ -268,15 +266,12 @@ const words: Readonly<Record<Trouble, string>> = {
   review: 'webhook deliveries of a subscription are for review: they are not sent again automatically',
 };
 
-/**
- * A line when a subscriber begins to fail, to refuse or to be blocked, with all that is needed to look further, and one when
- * that has ended. Not a line for each delivery: there may be thousands.
- */
+/** One log line when a subscriber begins to fail, to refuse or to be blocked, and one at its end: deliveries may be thousands. */
 export class DeliveryLog {
   readonly #logger: Logger;
   readonly #clock: Clock;
   readonly #reported = new Map<number, ReportedTrouble>();
-  /** Why, by subscription. */
+  /** Reason by subscription. */
   readonly #blocked = new Map<number, string>();
 
   constructor(logger: Logger, clock: Clock) {
@@ -284,7 +279,6 @@ export class DeliveryLog {
     this.#clock = clock;
   }
 
-  /** Committed. */
   ended({ delivery, attempt, after }: AttemptResult, { id, name }: Subscription): void {
     const reported = this.#reported.get(id) ?? { trouble: undefined, quietUntilMs: { fails: 0, review: 0 } };
     this.#reported.set(id, reported);
@@ -303,7 +297,7 @@ export class DeliveryLog {
     this.#logger.warn(words[trouble], { ...about, state: after.state, attempts: delivery.attempts + 1, cause, error });
   }
 
-  /** The subscriptions, or who may have what, may have changed. */
+  /** Called when subscriptions or tokens changed. */
   update(cache: SubscriptionSource): void {
     for (const ids of [this.#reported, this.#blocked]) for (const id of ids.keys()) if (!cache.byId(id)) ids.delete(id);
     for (const subscription of cache.all()) {

@@ -1,6 +1,6 @@
 /**
- * What waits, as the dispatcher reads it: one delivery at a time when it is taken, however many there are. Whose turn it is
- * it does not know. What cannot be read is tried again later, for each subscription separately.
+ * Waiting deliveries, read one at a time when the dispatcher claims them, however many there are. The scheduler chooses the
+ * subscription. A read that fails is retried later, for each subscription separately.
  */
 import { messageOf } from '../../../shared/base/errors.ts';
 import type { Message } from '../egress/sender.ts';
@@ -20,34 +20,34 @@ export type Claim =
       readonly secrets: Secrets;
       readonly message: Message;
     }
-  /** It cannot be sent, and why. */
+  /** It cannot be sent. */
   | { readonly delivery: PendingDelivery; readonly unavailable: string };
 
-export interface Change {
-  /** To whom anything is sent from now on, ascending. */
+interface Change {
+  /** Served subscriptions, ascending. */
   readonly ids: readonly number[];
-  /** Nothing is sent to them any more. */
+  /** No longer served. */
   readonly left: readonly number[];
-  /** New among them, and what they have waiting was tried in vain before. */
+  /** New in `ids`, with waiting deliveries whose attempts failed before. */
   readonly halfOpen: readonly number[];
 }
 
-/** The cache blocks a subscription whose secret cannot be read; where it does not yet, it is asked again after so long. */
+/** The cache blocks a subscription with an unreadable secret; until it does, the secret is read again after this time. */
 const unreadableSecretMs = 60_000;
-/** Deliveries read at a time, of each subscription: to read one passes over all in hand, which is half of what a delivery costs. */
+/** Deliveries read ahead for each subscription: each read passes over all in flight, half of the cost of a delivery. */
 const readAhead = 16;
 
 export class Backlog {
   readonly #o: BacklogOptions;
-  /** To whom anything is sent. */
+  /** Active and not blocked. */
   #served = new Map<number, Subscription>();
   readonly #nextDue = new NextDueCache();
-  /** Read and not taken yet. */
+  /** Read and not claimed yet. */
   readonly #ahead = new Map<number, readonly PendingDelivery[]>();
   #stale = true;
   #counts: Counts = { waiting: 0, rejected: 0, failed: 0 };
   #isCounted = false;
-  /** The file could not be read, and that was said. */
+  /** The failure is logged. */
   #unreadable = false;
   #oldestDueSeconds = 0;
 
@@ -55,19 +55,18 @@ export class Backlog {
     this.#o = options;
   }
 
-  /** Everything is read again: the subscriptions may have changed. */
   refreshAll(): void {
     this.#stale = true;
     this.#ahead.clear();
     this.#nextDue.all();
   }
 
-  /** Something of it waits since now. */
+  /** A delivery of this subscription became due. */
   refresh(id: number, runMs: RunMs = 0): void {
     this.#nextDue.notLaterThan(id, runMs);
   }
 
-  /** undefined: it has not changed since. */
+  /** undefined: nothing changed since the last call. */
   change(): Change | undefined {
     if (!this.#stale) return undefined;
     this.#stale = false;
@@ -83,7 +82,7 @@ export class Backlog {
     return { ids, left, halfOpen };
   }
 
-  /** Whether what is under way may still be. */
+  /** Whether an attempt under way may continue. */
   serves(delivery: PendingDelivery): boolean {
     const subscription = this.#served.get(delivery.subscriptionId);
     return subscription !== undefined && (this.#tried(() => this.#closedTo(subscription, delivery)) ?? '') === '';
@@ -93,12 +92,12 @@ export class Backlog {
     return this.#nextDue.isDue(id, runMs);
   }
 
-  /** When something becomes due that is not yet; Infinity: never. */
+  /** Next time at which a delivery becomes due; Infinity: never. */
   nextAfter(runMs: RunMs): RunMs {
     return this.#nextDue.nextAfter(runMs);
   }
 
-  /** What is due first and not in hand. undefined: nothing is due now. */
+  /** The first due delivery that is not in flight; undefined: none is due. */
   claim(id: number, runMs: RunMs, inFlight: readonly number[]): Claim | undefined {
     try {
       const delivery = this.#first(id, runMs, inFlight);
@@ -114,7 +113,7 @@ export class Backlog {
     }
   }
 
-  /** What is due first, also when that is not yet. Those that are due already and were read with it are taken next. */
+  /** The next delivery, due or not. Others of the same read that are due already are claimed next. */
   #first(id: number, runMs: RunMs, inFlight: readonly number[]): PendingDelivery | undefined {
     const [next, ...others] = this.#ahead.get(id) ?? this.#o.rows.sql.next.all(id, JSON.stringify(inFlight), readAhead);
     const delivery = others.filter(({ dueRunMs }) => dueRunMs <= runMs);
@@ -139,8 +138,8 @@ export class Backlog {
   }
 
   /**
-   * '' where it may have what was planned. A subscription is blocked while all its scopes are closed to its consumer; where
-   * some are, or were taken from it (its URL may have been changed with them), what was planned before still holds them.
+   * Reason why the subscription must not receive this delivery; '': none. A delivery that was planned earlier may hold scopes
+   * that the subscription (perhaps with another URL now) or its consumer has lost since.
    */
   #closedTo(subscription: Subscription, { templateId }: PendingDelivery): string {
     const scopes = this.#o.bodies.templateOf(templateId)?.scopes ?? [];
@@ -150,7 +149,7 @@ export class Backlog {
     return `it was planned with ${closed.join(' and ')}, not in its scopes or not open to its consumer any more`;
   }
 
-  /** Of the active ones, also while something else keeps them from being sent. Where it cannot be read: as before. */
+  /** Of active subscriptions, blocked ones too. When it cannot be read: the last value. */
   oldestDueSeconds(runMs: RunMs): number {
     const { cache, rows } = this.#o;
     const oldest = this.#tried(() =>
@@ -183,7 +182,7 @@ export class Backlog {
     this.#isCounted = false;
   }
 
-  /** Said once, until it can be read again; damage is the store's to know. */
+  /** Logged once until a read succeeds. */
   #couldNotRead(thrown: unknown): void {
     const { store, logger } = this.#o;
     const error = storeFailure(store, thrown);

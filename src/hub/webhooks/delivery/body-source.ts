@@ -1,6 +1,6 @@
 /**
- * The bodies of deliveries: made of the outbox's events by the delivery's body template, or as they were kept. What is wrong
- * with one delivery alone must not stop the others.
+ * The bodies of deliveries: rendered from the outbox's events by the delivery's body template, or kept. A fault in one
+ * delivery must not stop the others.
  */
 import { deflateSync, inflateSync } from 'node:zlib';
 import { messageOf, systemCode } from '../../../shared/base/errors.ts';
@@ -15,12 +15,11 @@ export interface DeliveryBody {
   readonly body: Buffer;
 }
 
-/** Why a delivery has no body. */
 export interface NoBody {
   readonly unavailable: string;
 }
 
-/** Body templates in memory. A filter of 1,000 long names is some 128 KiB, the usual one less than 1. */
+/** In memory. A filter of 1,000 long names has some 128 KiB, the usual one less than 1. */
 const maxTemplates = 64;
 
 type BodyKey = Pick<PendingDelivery, 'id' | 'nonce' | 'templateId' | 'firstEvent' | 'lastEvent' | 'occurredAt'>;
@@ -42,7 +41,7 @@ interface DeliveryRow {
   readonly kept: Buffer | null;
 }
 
-/** What makes deliveries alike: `scopes` of `filter` may be fewer than the subscription's. */
+/** `scopes` may be fewer than the subscription's. */
 type Named = Filter & { readonly name: string };
 
 export class BodySource {
@@ -55,10 +54,7 @@ export class BodySource {
     this.#sql = statements(connection);
   }
 
-  /**
-   * A delivery's body, the same bytes each time, or in words why there is none. Throws where refdata.db cannot be read for
-   * the moment: then it is not known yet.
-   */
+  /** The same bytes each time, or the reason why there is no body. Throws when refdata.db cannot be read at the moment. */
   bodyOf(delivery: BodyKey): DeliveryBody | NoBody {
     try {
       return this.#bodyOf(delivery) ?? { unavailable: 'the events of this delivery are not kept any more' };
@@ -68,7 +64,7 @@ export class BodySource {
     }
   }
 
-  /** undefined: its events, or some of them, are gone. */
+  /** undefined: at least one of its events was removed. */
   #bodyOf(delivery: BodyKey): DeliveryBody | undefined {
     const cached = this.#template(delivery.templateId);
     const stored = this.#sql.delivery.get(delivery.id);
@@ -76,7 +72,7 @@ export class BodySource {
     const { template, columns } = cached;
     if (stored.kept !== null) return { subscriptionName: template.name, body: inflateSync(stored.kept) };
     const { firstEvent, lastEvent, occurredAt } = delivery;
-    // Mostly a transaction is one event, which was planned because the filter takes it.
+    // Most transactions have one event, which was planned because the filter takes it.
     const isOne = firstEvent === lastEvent && stored.events === 1;
     const ids = isOne ? [firstEvent] : this.#sql.eventIds.all({ firstEvent, lastEvent, ...columns });
     const events = ids.map((id) => this.#sql.event.get(id)).filter((event) => event !== undefined);
@@ -85,12 +81,12 @@ export class BodySource {
     return { subscriptionName: template.name, body };
   }
 
-  /** In a transaction: keeps the body, since its events may leave the outbox from now on. Answers its bytes; 0: it has none, or is kept. */
+  /** In a transaction: keeps the body, so that the outbox may remove its events. Answers its bytes; 0: it has none, or was kept before. */
   keep(delivery: BodyKey): number {
     if (this.isKept(delivery.id)) return 0;
     const made = this.bodyOf(delivery);
     if ('unavailable' in made) return 0;
-    // Bodies repeat the same names: deflated, some tenth of the bytes.
+    // Bodies repeat the same names: deflated, they have about a tenth of the bytes.
     this.#sql.keep.run(delivery.id, deflateSync(made.body));
     return made.body.length;
   }
@@ -99,7 +95,6 @@ export class BodySource {
     return this.#sql.isKept.get(deliveryId) !== undefined;
   }
 
-  /** undefined: there is none of this id. */
   templateOf(templateId: number): BodyTemplate | undefined {
     return this.#template(templateId)?.template;
   }
@@ -108,12 +103,12 @@ export class BodySource {
     return this.#sql.template.get(id) !== undefined;
   }
 
-  /** In a transaction. What deliveries of this subscription are made by from now on; answers its id. */
+  /** In a transaction; answers its id. */
   insertTemplate(subscriptionId: number, template: Named): number {
     return Number(this.#sql.insertTemplate.run(keyOf(subscriptionId, template)).lastInsertRowid);
   }
 
-  /** In a transaction. The id of one that renders these events under this name; one is made where there is none. */
+  /** In a transaction. The id of an equal template, which is made when there is none. */
   templateFor(subscriptionId: number, template: Named): number {
     return this.#sql.findTemplate.get(keyOf(subscriptionId, template)) ?? this.insertTemplate(subscriptionId, template);
   }
@@ -139,8 +134,8 @@ function keyOf(subscriptionId: number, template: Named): Omit<TemplateRow, 'id'>
 }
 
 function statements(connection: Connection) {
-  // The rule of filter.ts once more, since each row that is answered costs some 4 us: of a transaction of 50,000 events
-  // that are mostly for others they held the loop for 0.2 s.
+  // The rule of filter.ts in SQL: each row that is read costs some 4 us, and a transaction of 50,000 events that are mostly
+  // for others would block the event loop for 0.2 s.
   const isListed = (column: string, list: string): string =>
     `(${list} IS NULL OR ${column} IN (SELECT value FROM json_each(${list})))`;
   return {

@@ -1,16 +1,15 @@
 /**
- * The body of a delivery. Renderer 1, and it stays as it is for ever: the same delivery has the same bytes on every
- * attempt, also after an update. Another shape of body is another renderer. Pure.
+ * The body of a delivery. Renderer 1 must never change: a delivery has the same bytes on every attempt, also after an
+ * update. Another form of body needs another renderer. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Filter } from '../face.ts';
 import { recordCategory } from '../subscriptions/filter.ts';
 
-/** The only one so far: of every body template that is made now. */
+/** Of new body templates. */
 export const renderer = 1;
 
-/** What a delivery's body is made by, besides its events. */
 export interface BodyTemplate extends Filter {
   readonly id: number;
   readonly subscriptionId: number;
@@ -20,14 +19,11 @@ export interface BodyTemplate extends Filter {
 
 export interface StoredEvent {
   readonly category: string;
-  /** As the outbox has it (outbox/envelope.ts). */
+  /** An envelope of the outbox. */
   readonly body: string;
 }
 
-/**
- * `events`: those the template's filters take, in the order of their ids. Throws STORAGE_DAMAGED where a stored event is no
- * envelope, INTERNAL where the template asks for a renderer that this program does not know.
- */
+/** `events`: those the template's filters take, in the order of their ids. Throws STORAGE_DAMAGED, or INTERNAL for another renderer. */
 export function renderBody(
   template: BodyTemplate,
   { deliveryId, occurredAt }: { readonly deliveryId: string; readonly occurredAt: Instant },
@@ -50,7 +46,7 @@ export function renderBody(
   );
 }
 
-/** In this order; undefined: as it is in the envelope. Webhooks know one kind of record event, a bulk import's is no other. */
+/** In this order; undefined: copied from the envelope. Webhooks have one type of record event, for bulk imports too. */
 const recordFields: readonly (readonly [name: string, text: string | undefined])[] = [
   ['schemaVersion', undefined],
   ['eventType', '"dictionary.changed"'],
@@ -63,7 +59,7 @@ const recordFields: readonly (readonly [name: string, text: string | undefined])
 ];
 const wanted: ReadonlySet<string> = new Set(recordFields.map(([name]) => name));
 
-/** The texts of the values are cut out of the envelope as they stand there: nothing is read and written again. */
+/** Copies the values' JSON from the envelope unchanged: parsing could alter numbers. */
 function recordElement(envelope: string): string {
   const found = membersOf(envelope);
   const members = recordFields.map(([name, text]) => `"${name}":${text ?? found.get(name) ?? damaged()}`);
@@ -79,7 +75,7 @@ const CLOSE_LIST = 0x5d;
 const OPEN = 0x7b;
 const CLOSE = 0x7d;
 
-/** Of an object as JSON.stringify writes it, without spaces: the texts of the wanted members. */
+/** Expects JSON.stringify's output without spaces; answers the JSON of the wanted members. */
 function membersOf(text: string): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   if (text.charCodeAt(0) !== OPEN) damaged();
@@ -95,7 +91,7 @@ function membersOf(text: string): ReadonlyMap<string, string> {
   return found;
 }
 
-/** Behind the value that begins here. */
+/** Index after the value that begins at `from`. */
 function valueEnd(text: string, from: number): number {
   let depth = 0;
   for (let at = from; at < text.length; at += 1) {
@@ -110,7 +106,7 @@ function valueEnd(text: string, from: number): number {
   return damaged();
 }
 
-/** Behind the closing quote of the string that begins here. */
+/** Index after the closing quote of the string that begins at `from`. */
 function stringEnd(text: string, from: number): number {
   if (text.charCodeAt(from) !== QUOTE) damaged();
   for (let at = from + 1; ; at += 1) {

@@ -1,11 +1,10 @@
-/** The SQL of deliveries: planned, what waits for a subscription, what an attempt changes, and how many there are. */
+/** The SQL of planning and dispatching. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Cause, DeliveryState } from '../face.ts';
 import type { RunMs } from '../progress.ts';
 import type { EventHead, PlannedDelivery } from './planning.ts';
 
-/** A delivery that waits, as the dispatcher takes it. */
 export interface PendingDelivery {
   readonly id: number;
   readonly nonce: string;
@@ -29,7 +28,6 @@ export function deliveryIdOf({ id, nonce }: Pick<PendingDelivery, 'id' | 'nonce'
   return `${id}-${nonce}`;
 }
 
-/** A delivery to be inserted. */
 interface NewDelivery extends PlannedDelivery {
   readonly subscriptionId: number;
   readonly templateId: number;
@@ -38,22 +36,21 @@ interface NewDelivery extends PlannedDelivery {
   readonly dueRunMs: RunMs;
 }
 
-/** What is kept of an attempt. */
 export interface AttemptRow {
   readonly at: Instant;
   readonly elapsedMs: number;
   readonly status: number | null;
   readonly cause: Cause | '';
   readonly message: string;
-  /** Empty: none is kept. */
+  /** Empty: not kept. */
   readonly answer: Buffer;
 }
 
-/** Where an attempt leaves its delivery. */
+/** A delivery after an attempt. */
 export interface AfterRow {
   readonly state: DeliveryState;
   readonly dueRunMs: RunMs;
-  /** null: it waits on. */
+  /** null: it will be retried. */
   readonly endedAt: Instant | null;
   readonly endedRunMs: RunMs | null;
 }
@@ -64,7 +61,7 @@ export interface Counts {
   readonly failed: number;
 }
 
-/** To the letter as in the partial index webhook_due, which is used for nothing else. */
+/** Must be the same text as in the partial index webhook_due. */
 const isWaiting = "state IN ('pending', 'retrying')";
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
 
@@ -75,7 +72,7 @@ export class DeliveryRows {
     this.sql = statements(connection);
   }
 
-  /** Those of deleted subscriptions left out: the review states then cost a look at each, else the indexes answer alone. */
+  /** Without those of deleted subscriptions, which must be filtered row by row; else the indexes suffice. */
   counts(): Counts {
     const { waiting, anyDeleted, review, reviewOfLiving } = this.sql;
     const ended = anyDeleted.get() === 1 ? reviewOfLiving : review;
@@ -103,7 +100,6 @@ export class DeliveryRows {
 function statements(connection: Connection) {
   const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
   return {
-    /** Of events, in the order of their ids; fewer than the limit: there are no more. */
     heads: connection.prepare<[number, number], EventHead>(
       `SELECT id, tx_time AS txTime, scope, dictionary, category, action, octet_length(body) AS bytes
        FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?`,
@@ -113,20 +109,20 @@ function statements(connection: Connection) {
          state, attempts, attempts_before, due_run_ms) VALUES (@nonce, @subscriptionId, @templateId, @firstEvent,
          @lastEvent, @events, @occurredAt, 'pending', 0, 0, @dueRunMs)`,
     ),
-    /** What waits and is due first, also when that is not yet; none of a JSON list of ids. */
+    /** The next waiting deliveries, due or not, without those of a JSON list of ids. */
     next: connection.prepare<[number, string, number], PendingDelivery>(
       `SELECT ${pendingColumns} FROM webhook_deliveries
        WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
        ORDER BY due_run_ms, id LIMIT ?`,
     ),
-    /** What is tried again is due behind everything that was not tried yet. */
+    /** Of the delivery that is due last: retries are due after all deliveries without an attempt. */
     latestState: connection
       .prepare<[number], DeliveryState>(
         `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}
          ORDER BY due_run_ms DESC, id DESC LIMIT 1`,
       )
       .pluck(),
-    /** Of all that waits for it; null: nothing does. */
+    /** null: nothing waits. */
     earliestDue: connection
       .prepare<[number], RunMs | null>(
         `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}`,

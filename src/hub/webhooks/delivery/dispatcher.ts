@@ -1,7 +1,7 @@
 /**
- * Takes what is due to its subscribers: the loop around the schedule, with the SQL and the sender. Wakes when deliveries
- * were planned or sent again, when an attempt has ended, when the earliest is due, and each minute. An outcome counts when
- * it is committed; a process that ends before makes the attempt again, with the same deliveryId and bytes.
+ * Sends due deliveries to their subscribers: the loop around scheduler, backlog and sender. It wakes when deliveries were
+ * planned or resent, when an attempt ended, when the earliest becomes due, and each minute. A result counts when it is
+ * committed; after a kill before that the attempt is repeated with the same deliveryId and bytes.
  */
 import { endsWithin, type Timer } from '../../../shared/base/clock.ts';
 import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
@@ -42,13 +42,12 @@ interface Began {
   readonly monoMs: number;
 }
 
-/** Attempts under way and outcomes to be committed: while nothing can be stored, so many are sent again after a kill. */
+/** Attempts under way and results not committed yet: while storage fails, at most this many are sent again after a kill. */
 const inFlightLimit = 256;
-/** How long starting attempts, with their bodies of up to some MiB, may hold the loop. */
+/** How long starting attempts, with bodies of up to some MiB, may block the event loop. */
 const turnMs = 5;
-/** It checks everything though nothing was reported. */
+/** Everything is checked this often even without an event. */
 const refreshMs = 60_000;
-/** Without a check for so long it has stalled. */
 const stallMs = refreshMs + 30_000;
 const stopLimitMs = 5_000;
 
@@ -67,7 +66,6 @@ export class Dispatcher {
   readonly #attemptsTotal = { accepted: 0, dns: 0, timeout: 0, ssrf: 0, tls: 0, connect: 0, http: 0 };
   #timer: Timer | undefined;
 
-  /** Not started yet. */
   constructor(options: DispatcherOptions) {
     this.#o = options;
     const { clock, logger } = options;
@@ -94,7 +92,7 @@ export class Dispatcher {
     this.#wake();
   }
 
-  /** Attempts under way are cancelled and stay due; results are committed. At most 5 s. */
+  /** Cancels attempts under way, which stay due, and commits results. At most 5 s. */
   async stop(): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
@@ -105,21 +103,21 @@ export class Dispatcher {
     await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#inFlight.end()]));
   }
 
-  /** Committed: deliveries to these. */
+  /** New deliveries of these subscriptions are committed. */
   planned(subscriptionIds: ReadonlySet<number>): void {
     this.#backlog.recount();
     for (const id of subscriptionIds) this.#backlog.refresh(id);
     this.#wake();
   }
 
-  /** Committed: deliveries of this one that had ended wait again. */
+  /** Ended deliveries of this subscription wait again. */
   resent(subscriptionId: number): void {
     this.#backlog.recount();
     this.#backlog.refresh(subscriptionId);
     this.#wake();
   }
 
-  /** Committed: deliveries were removed. */
+  /** Deliveries were removed. */
   dropped(): void {
     this.#backlog.recount();
   }
@@ -129,7 +127,7 @@ export class Dispatcher {
     this.#loop.assertAlive();
   }
 
-  /** What waits of deleted subscriptions does not count, and of inactive ones not as due. */
+  /** Deliveries of deleted subscriptions do not count; those of inactive ones are not overdue. */
   status(): DispatcherStatus {
     return {
       ...this.#backlog.counts(),
@@ -141,7 +139,7 @@ export class Dispatcher {
     };
   }
 
-  /** One turn soon, however many ask. */
+  /** Several calls cause one turn. */
   #wake(): void {
     if (this.#turnAsked || this.#state !== 'running') return;
     this.#turnAsked = true;
@@ -174,7 +172,7 @@ export class Dispatcher {
     return needsNoRoute(this.#o.cache.byId(id)?.url ?? '');
   }
 
-  /** At the earliest of what is not due yet; what is due and has no place is taken when an attempt ends. */
+  /** Wakes when the next delivery becomes due; the end of an attempt wakes those that are due and wait for a free place. */
   #arm(): void {
     const { clock, running } = this.#o;
     this.#timer?.cancel();
@@ -194,7 +192,7 @@ export class Dispatcher {
     if (this.#state !== 'running') return;
     this.#backlog.recount();
     this.#backlog.refreshAll();
-    // At once: what is under way for one that was switched off ends here.
+    // At once: attempts of a subscription that was deactivated are cancelled.
     this.#followSubscriptions();
     this.#wake();
   }
@@ -246,14 +244,13 @@ export class Dispatcher {
     this.#wake();
   }
 
-  /** It was no attempt: given up by lineside, or the device is offline. */
+  /** It does not count as an attempt: lineside cancelled it, or the device is offline. */
   #void(delivery: PendingDelivery): void {
     this.#scheduler.ended(delivery.subscriptionId, 'void');
     this.#release(delivery, delivery.dueRunMs);
     this.#wake();
   }
 
-  /** `dueRunMs`: when it is to be taken again. */
   #release(delivery: PendingDelivery, dueRunMs: RunMs): void {
     this.#inFlight.remove(delivery);
     this.#backlog.refresh(delivery.subscriptionId, dueRunMs);
@@ -263,7 +260,7 @@ export class Dispatcher {
     const { cache } = this.#o;
     for (const { attemptResult, kept } of written) {
       const { delivery, after } = attemptResult;
-      // One that had gone, or was changed by others, is read as it is now.
+      // A delivery that was changed by others is read again at once.
       this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
       const subscription = cache.byId(delivery.subscriptionId);
@@ -284,7 +281,7 @@ export class Dispatcher {
   }
 }
 
-/** A connection was established: an answer came, or TLS failed. */
+/** Whether a TCP connection was established: an answer came, or TLS failed. */
 function establishedBy({ status, cause }: Outcome): boolean {
   return status !== undefined || cause === 'tls';
 }

@@ -1,7 +1,7 @@
 /**
- * Whether the device is offline: it has no route to anywhere, or none of the remote hosts that it calls (at least two)
- * takes a connection. The state begins with an attempt that failed before its connection was established. It ends when
- * there is a route again, or with the first connection that is established.
+ * Whether the device is offline: it has no route, or none of the remote hosts that it calls (at least two) accepts a
+ * connection. The state begins with an attempt that failed before its connection was established. It ends when there is a
+ * route again, or with the first connection that is established.
  */
 import { readFileSync } from 'node:fs';
 import type { Clock, Timer } from '../../../shared/base/clock.ts';
@@ -14,9 +14,8 @@ import type { SubscriptionCache } from '../subscriptions/cache.ts';
 export type OfflineReason = 'no route' | 'no host answers';
 
 export interface OfflineOptions {
-  /** Whether there is a route to anywhere. Asked when something could not be reached, and then until there is one. */
+  /** Whether the device has a route. */
   readonly online: () => boolean;
-  /** With a route, but none of them reachable, the device is offline, too. */
   readonly remotes: Pick<RemoteHosts, 'all' | 'probe'>;
   readonly clock: Clock;
   /** undefined: online again. */
@@ -26,14 +25,14 @@ export interface OfflineOptions {
 /** Reading the kernel's tables costs no traffic. */
 const routePollMs = 5_000;
 /**
- * Two endpoints each 10 s: a probe that nothing answers sends two SYNs of 60 bytes, so both take about 2 MB a day, and a
- * network that is back is noticed within 13 s.
+ * Two endpoints each 10 s: an unanswered probe sends two SYNs of 60 bytes, together about 2 MB a day, and a restored
+ * network is noticed within 13 s.
  */
 export const probeEveryMs = 10_000;
 const probesEachRound = 2;
-/** With webhooks.timeout_ms of 10 s a delivery over a link with longer round trips never ends in time either. */
+/** Over a link with longer round trips no delivery completes within webhooks.timeout_ms of 10 s either. */
 export const probeLimitMs = 3_000;
-/** Of the question whether the device is offline; those not asked have their turn in the rounds afterwards. */
+/** To find out whether the device is offline; the rounds probe the others. */
 const maxProbes = 16;
 const minHosts = 2;
 
@@ -42,10 +41,9 @@ export class Offline {
   readonly #stopping = new AbortController();
   #reason: OfflineReason | undefined;
   #timer: Timer | undefined;
-  /** When a connection to a remote host was last established. */
+  /** Last connection to a remote host, monotonic. */
   #reachedMs = Number.NEGATIVE_INFINITY;
   #asking: Promise<number> | undefined;
-  /** Rounds of probes so far. */
   #rounds = 0;
 
   constructor(options: OfflineOptions) {
@@ -56,7 +54,7 @@ export class Offline {
     return this.#reason !== undefined;
   }
 
-  /** An attempt that began at `beganMs` (monotonic) established no connection: whether that is because the device is offline. */
+  /** Whether an attempt that began at `beganMs` (monotonic) established no connection because the device is offline. */
   async ask(beganMs: number): Promise<boolean> {
     const { online, remotes } = this.#o;
     if (this.is) return true;
@@ -113,12 +111,12 @@ export class Offline {
     if (hostsOf(all) < minHosts) return this.#end();
     const first = (this.#rounds++ * probesEachRound) % all.length;
     const turn = [...all.slice(first), ...all.slice(0, first)].slice(0, probesEachRound);
-    // An answer ends the state by reached().
+    // A connection ends the state by reached().
     if (online()) await this.#silentHosts(turn);
     if (this.is && !this.#stopping.signal.aborted) this.#poll();
   }
 
-  /** How many hosts took no connection; 0 as soon as one did. */
+  /** Number of hosts that accept no connection; 0 as soon as one does. */
   async #silentHosts(all: readonly Remote[]): Promise<number> {
     const silent = new Set<string>();
     const over = new AbortController();
@@ -149,12 +147,12 @@ function hostsOf(remotes: readonly Remote[]): number {
 export interface Remote {
   readonly hostname: string;
   readonly port: number;
-  /** A subscriber's: the egress guard decides whether it may be called. The others come from the configuration. */
+  /** True: a subscriber's, which the egress guard must allow. False: from the configuration. */
   readonly guarded: boolean;
 }
 
 export interface Probed {
-  /** An address of the host where its name resolves: two names of one host count as one. */
+  /** Its address when its name resolves, so that two names of one host count as one. */
   readonly host: string;
   readonly answers: boolean;
 }
@@ -168,8 +166,8 @@ export interface RemoteHostsOptions {
 }
 
 /**
- * The remote endpoints that lineside calls: subscribers, Kafka brokers, the collector. A probe finds out whether a TCP
- * connection to one can be established; it sends no byte of its own. Endpoints on this machine are not remote.
+ * The remote endpoints that lineside calls: subscribers, Kafka brokers, the collector. A probe opens a TCP connection and
+ * sends no byte over it. Endpoints on this machine are not remote.
  */
 export class RemoteHosts {
   readonly #o: RemoteHostsOptions;
@@ -188,7 +186,7 @@ export class RemoteHosts {
     return [...found.values()];
   }
 
-  /** Never rejects; `signal` bounds it. undefined: it is on this machine, or may not be called. */
+  /** Never rejects. undefined: it is on this machine, or must not be called. */
   async probe(remote: Remote, signal: AbortSignal): Promise<Probed | undefined> {
     const { egress } = this.#o;
     let host = remote.hostname;
@@ -214,7 +212,7 @@ export class RemoteHosts {
   }
 }
 
-/** The subscriber is on the device itself: it needs no route. A name that only resolves to such an address is not known as one. */
+/** The subscriber is on the device itself, by its URL; its name is not resolved. */
 export function needsNoRoute(url: string): boolean {
   const host = URL.parse(url)?.hostname ?? '';
   return /^(127\.\d+\.\d+\.\d+|\[::1\]|(.+\.)?localhost\.?)$/.test(host);
@@ -238,14 +236,9 @@ const ipv6Table = '/proc/net/ipv6_route';
 const RTF_UP = 0x0000_0001;
 const RTF_REJECT = 0x0000_0200;
 const RTF_ANYCAST = 0x0010_0000;
-/** An address of its own. */
 const RTF_LOCAL = 0x8000_0000;
 
-/**
- * Whether the kernel's tables hold a route to anywhere: with none, deliveries wait and use up no attempts. A route alone says
- * nothing of the cable behind it; that is what attempts find out. True also where neither table can be read: then it is not
- * known, and the schedule continues.
- */
+/** Whether the kernel's tables hold a usable route. True also when neither table can be read: then attempts find out. */
 export function hasRoute(readFile: (path: string) => string = (path) => readFileSync(path, 'utf8')): boolean {
   const ipv4 = readOrNothing(readFile, ipv4Table);
   const ipv6 = readOrNothing(readFile, ipv6Table);
@@ -262,7 +255,7 @@ function readOrNothing(readFile: (path: string) => string, path: string): string
   }
 }
 
-/** Of the text of /proc/net/route: interface, destination, gateway, flags, ...; addresses in hex, the first byte last (little-endian machines). */
+/** /proc/net/route: interface, destination, gateway, flags, ...; addresses in hex, the first byte last (little-endian machines). */
 export function hasIpv4Route(table: string): boolean {
   return rowsOf(table).some(([name = '', destination = '', , flags = '']) => {
     if (!/^[\dA-F]{8}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;
@@ -274,7 +267,7 @@ export function hasIpv4Route(table: string): boolean {
   });
 }
 
-/** Of the text of /proc/net/ipv6_route: destination, prefix length, source, its length, gateway, metric, references, uses, flags, interface. */
+/** /proc/net/ipv6_route: destination, prefix length, source, its length, gateway, metric, references, uses, flags, interface. */
 export function hasIpv6Route(table: string): boolean {
   return rowsOf(table).some(([destination = '', , , , , , , , flags = '', name = '']) => {
     if (!/^[\da-f]{32}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;

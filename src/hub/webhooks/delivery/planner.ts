@@ -1,8 +1,8 @@
 /**
- * Turns committed events into deliveries. It reads the outbox behind a cursor, and the cursor moves in the transaction that
- * inserts the deliveries: whatever is killed when, none is lost or planned twice. Events are read once, however many
- * subscriptions there are.
+ * Turns committed events into deliveries. The cursor moves in the transaction that inserts the deliveries, so a kill at any
+ * moment neither loses nor repeats one. Events are read once, however many subscriptions there are.
  */
+import { setImmediate } from 'node:timers/promises';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Scope } from '../../outbox/event.ts';
@@ -14,25 +14,24 @@ import { DeliveryRows } from './delivery-rows.ts';
 import { type Draft, Planning, type Recipient, type Recipients, recipientsIn } from './planning.ts';
 
 export interface PlannerOptions extends WebhookParts {
-  /** 16 hex digits of chance. */
+  /** 16 random hex digits. */
   readonly randomHex: () => string;
   /** Before attempt 1. Default: none. */
   readonly firstDelayS?: number;
 }
 
-/** After a commit; those of a burst become one transaction. */
+/** After a commit, so that a burst of commits is planned in one transaction. */
 const planDelayMs = 20;
-/** How often the planner looks without being woken. */
-const lookMs = 1_000;
-/** Heads read at a time: some 2 ms. Then requests have their turn. */
+/** Polling interval without a wake-up: an import commits by another connection. */
+const pollMs = 1_000;
+/** Heads read at a time: some 2 ms. Then the event loop is free for requests. */
 const sliceEvents = 1_000;
-/** Whole transactions with so many deliveries are committed before more is read: some 10 ms. */
+/** Deliveries of whole transactions in one commit: some 10 ms. */
 const commitDeliveries = 1_000;
-/** A cursor that has passed over events that are for no subscription is stored when it is so far ahead: less is soon read again, */
+/** A cursor that passed events without recipients is stored when it is so many events or so long ahead: less is soon read again. */
 const unsavedEvents = 1_000;
-/** or for so long. */
 const unsavedMs = 600_000;
-/** Without a turn for so long it has stalled: an import may keep what it writes waiting for two minutes and a bit. */
+/** An import may block its writes for a little more than two minutes. */
 const stallMs = 180_000;
 
 export class Planner {
@@ -50,7 +49,7 @@ export class Planner {
   #isStopped = false;
   #total = 0;
 
-  /** Not started yet. Throws where refdata.db cannot be read. */
+  /** Throws when refdata.db cannot be read. */
   constructor(options: PlannerOptions) {
     const { store, cache, clock, logger } = options;
     this.#o = options;
@@ -79,7 +78,7 @@ export class Planner {
     this.#loop.start();
   }
 
-  /** Ends what is under way and stores the cursor and the running time. Never rejects. */
+  /** Completes the pass under way and stores the cursor and the running time. Never rejects. */
   async stop(): Promise<void> {
     if (this.#isStopped) return;
     this.#isStopped = true;
@@ -91,7 +90,7 @@ export class Planner {
     }
   }
 
-  /** All that was committed before is planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
+  /** Resolves when all events committed before are planned. Rejects as ChangeStore.maintain does, and with SHUTTING_DOWN. */
   async caughtUp(): Promise<void> {
     const target = this.#lastEvent();
     while (this.#cursor < target) {
@@ -105,12 +104,12 @@ export class Planner {
     this.#loop.assertAlive();
   }
 
-  /** Events up to this one are planned, and that is committed or lost nothing by not being. */
+  /** Events up to this one are planned; what a kill takes back had no recipients. */
   cursor(): number {
     return this.#cursor;
   }
 
-  /** Events behind the cursor. Throws STORAGE_FAILED or STORAGE_DAMAGED where refdata.db cannot be read. */
+  /** Number of events behind the cursor. Throws STORAGE_FAILED, STORAGE_DAMAGED. */
   unplanned(): number {
     return Math.max(0, this.#lastEvent() - this.#cursor);
   }
@@ -123,7 +122,7 @@ export class Planner {
     }
   }
 
-  /** Deliveries, since the start. */
+  /** Deliveries since the start. */
   plannedTotal(): number {
     return this.#total;
   }
@@ -137,13 +136,13 @@ export class Planner {
     try {
       while (!(await this.#planAll()));
       if (this.#isSaveDue()) await this.#save();
-      return lookMs;
+      return pollMs;
     } catch (error) {
       throw storeFailure(this.#o.store, error);
     }
   }
 
-  /** True: all there is is planned, or the planner is stopped. False: the subscriptions have changed meanwhile. */
+  /** True: everything is planned, or the planner is stopped. False: the subscriptions changed meanwhile. */
   async #planAll(): Promise<boolean> {
     this.#loop.beat();
     this.#recipients ??= recipientsIn(this.#o.cache);
@@ -162,7 +161,7 @@ export class Planner {
         planning.add(head, recipients.of(head));
         if (planning.drafts < commitDeliveries) continue;
         if (!(await this.#commit(planning, recipients))) return false;
-        await aTurn();
+        await setImmediate();
         if (this.#isStopped) return true;
       }
       const isEnd = heads.length < sliceEvents;
@@ -170,13 +169,13 @@ export class Planner {
       if (planning.drafts === 0) this.#passOver(planning.wholeTo);
       else if (!(await this.#commit(planning, recipients))) return false;
       if (isEnd) return true;
-      await aTurn();
+      await setImmediate();
       if (this.#isStopped) return true;
       if (this.#recipients !== recipients) return false;
     }
   }
 
-  /** False: nothing was written, since the subscriptions are not those the deliveries were planned for. */
+  /** False: nothing was written, because the subscriptions changed after planning. */
   async #commit(planning: Planning, recipients: Recipients): Promise<boolean> {
     const { store, running } = this.#o;
     const drafts = planning.claim();
@@ -217,10 +216,7 @@ export class Planner {
     }
   }
 
-  /**
-   * What renders just the events that were planned, also when other scopes are open to the consumer later; and, by their
-   * scopes alone, what is sent after others were taken from the subscription.
-   */
+  /** Renders exactly the planned events, whatever scopes are open to the consumer, or kept by the subscription, later. */
   #templateOf({ subscription }: Recipient, of: ReadonlySet<Scope>): number {
     const { id, templateId } = subscription;
     const scopes = subscription.scopes.filter((scope) => of.has(scope));
@@ -230,14 +226,14 @@ export class Planner {
     return bodies.templateFor(id, { ...subscription, scopes });
   }
 
-  /** Up to there nothing is for anybody. */
+  /** No event up to there has a recipient. */
   #passOver(upTo: number): void {
     if (upTo <= this.#cursor) return;
     this.#cursor = upTo;
     this.#aheadSinceMs ??= this.#o.clock.monoMs();
   }
 
-  /** Without a subscription nothing would be planned from a cursor that is behind. */
+  /** Without subscriptions a stored cursor that is behind plans nothing. */
   #isSaveDue(): boolean {
     if (this.#aheadSinceMs === undefined || this.#o.cache.all().length === 0) return false;
     const forMs = this.#o.clock.monoMs() - this.#aheadSinceMs;
@@ -257,9 +253,4 @@ export class Planner {
     this.#stored = cursor;
     this.#aheadSinceMs = undefined;
   }
-}
-
-/** For requests and whatever else is due. */
-function aTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

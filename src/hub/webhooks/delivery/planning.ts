@@ -1,6 +1,6 @@
 /**
- * Which deliveries events become: of each transaction one for each subscription that takes something of it, split where it
- * would become too large; and who events are planned for. Pure.
+ * Which deliveries events become: for each transaction one for each subscription that takes some of its events, split when it
+ * becomes too large; and the recipients of an event. Pure.
  */
 
 import type { Instant } from '../../../shared/base/instant.ts';
@@ -9,15 +9,13 @@ import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { type EventKind, filterOf } from '../subscriptions/filter.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
 
-/** One event as the planner sees it. */
 export interface EventHead extends EventKind {
   readonly id: number;
   readonly txTime: Instant;
-  /** Of its stored text: not less than its element in a delivery has. */
+  /** Of its stored text, which is at least as long as its element in a delivery. */
   readonly bytes: number;
 }
 
-/** Which events a delivery has. */
 export interface PlannedDelivery {
   readonly firstEvent: number;
   readonly lastEvent: number;
@@ -32,7 +30,7 @@ export interface Recipient {
   readonly takes: (kind: EventKind) => boolean;
 }
 
-/** A delivery to be, whose body template is still to be found. */
+/** Without its body template. */
 export interface Draft extends PlannedDelivery {
   readonly recipient: Recipient;
   /** Of its events. */
@@ -40,9 +38,9 @@ export interface Draft extends PlannedDelivery {
 }
 
 const maxDeliveryEvents = 500;
-/** Of a body; a larger event is sent alone. */
+/** A larger event is sent alone. */
 const maxDeliveryBytes = 1024 * 1024;
-/** What a body has besides its events: a name of 128 characters may be escaped. */
+/** Of a body without its events; a name of 128 characters may be escaped. */
 const frameBytes = 512;
 
 interface OpenDraft extends Draft {
@@ -52,13 +50,13 @@ interface OpenDraft extends Draft {
   readonly scopes: Set<Scope>;
 }
 
-/** Fed with the heads of events in the order of their ids, all of them. */
+/** Takes the heads of all events in the order of their ids. */
 export class Planning {
   #txTime = '';
   #seenTo: number;
   #wholeTo: number;
-  #whole: Draft[] = [];
-  /** Of the transaction that is being read. */
+  readonly #whole: Draft[] = [];
+  /** Of the current transaction. */
   readonly #open = new Map<Recipient, OpenDraft>();
   readonly #filled: Draft[] = [];
 
@@ -68,17 +66,17 @@ export class Planning {
     this.#wholeTo = after;
   }
 
-  /** The last one fed. */
+  /** The last event added. */
   get seenTo(): number {
     return this.#seenTo;
   }
 
-  /** The last one of a transaction that is whole. */
+  /** The last event of a complete transaction. */
   get wholeTo(): number {
     return this.#wholeTo;
   }
 
-  /** Deliveries of whole transactions. */
+  /** Number of deliveries of complete transactions. */
   get drafts(): number {
     return this.#whole.length;
   }
@@ -90,31 +88,29 @@ export class Planning {
     for (const recipient of recipients) if (head.id > recipient.subscription.afterEvent) this.#put(head, recipient);
   }
 
-  /** Nothing is behind the event fed last, up to `lastEvent` at least: events that were for no subscription may be gone. */
+  /** No event follows the last one added, up to `lastEvent`: those without recipients may have been removed. */
   end(lastEvent: number): void {
     this.#seenTo = Math.max(this.#seenTo, lastEvent);
     this.#endTransaction();
   }
 
-  /** The deliveries of whole transactions, up to `wholeTo`; they are handed out once. */
+  /** Takes the deliveries of complete transactions, up to `wholeTo`. */
   claim(): readonly Draft[] {
-    const claim = this.#whole;
-    this.#whole = [];
-    return claim;
+    return this.#whole.splice(0);
   }
 
   #endTransaction(): void {
     const drafts = [...this.#filled.splice(0), ...this.#open.values()];
     this.#open.clear();
-    // The ids of deliveries follow: no first event is before that of a delivery with a lower id.
+    // Delivery ids follow this order: the first event never falls as the id rises (RetainedEvents relies on it).
     drafts.sort((a, b) => a.firstEvent - b.firstEvent || a.recipient.subscription.id - b.recipient.subscription.id);
     for (const draft of drafts) this.#whole.push(draft);
     this.#wholeTo = this.#seenTo;
   }
 
   #put({ id, bytes, scope }: EventHead, recipient: Recipient): void {
-    // With the comma between it and the next one.
-    const added = bytes + 1;
+    const comma = 1;
+    const added = bytes + comma;
     const open = this.#open.get(recipient);
     if (open !== undefined && open.events < maxDeliveryEvents && open.bytes + added <= maxDeliveryBytes) {
       open.lastEvent = id;
@@ -135,10 +131,10 @@ export class Planning {
   }
 }
 
-/** Kinds of events that are remembered: a dictionary has some ten; each costs some 200 bytes and its takers. */
+/** Cached kinds of events: a dictionary has some ten, each of some 200 bytes and its recipients. */
 const maxKinds = 10_000;
 
-/** Which recipients take an event, as they were at one moment. Events are many and their kinds are few: the filters are asked once for each kind. */
+/** A snapshot. Events are many and their kinds few, so each filter is evaluated once for each kind. */
 export class Recipients {
   readonly #all: readonly Recipient[];
   readonly #byKind = new Map<string, readonly Recipient[]>();
@@ -152,7 +148,7 @@ export class Recipients {
   }
 
   of(kind: EventKind): readonly Recipient[] {
-    // None of the four has a line feed in it.
+    // No part contains a line feed.
     const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
     const known = this.#byKind.get(key);
     if (known !== undefined) return known;
@@ -163,7 +159,6 @@ export class Recipients {
   }
 }
 
-/** As they are now. */
 export function recipientsIn(cache: SubscriptionSource): Recipients {
   const active = cache.all().filter((subscription) => subscription.active);
   const recipients = active.map((subscription) => {

@@ -1,5 +1,5 @@
 /**
- * When deliveries are attempted: the retry schedule, with the specification's table of answers; whose turn it is among the
+ * When deliveries are attempted: the retry schedule, with the specification's table of answers; fair scheduling among the
  * subscriptions; until when a subscription need not be read. Pure.
  */
 import { backoffMs } from '../../../shared/base/backoff.ts';
@@ -12,20 +12,20 @@ export type Next =
   | { readonly state: 'retrying'; readonly dueRunMs: RunMs }
   | { readonly state: 'delivered' | 'rejected' | 'failed' };
 
-/** What an attempt says of the subscriber. answered: 4xx, final for this delivery, and yet a sign of life. */
+/** answered: 4xx, final for this delivery; the subscriber is alive. */
 export type ResponseClass = 'accepted' | 'answered' | 'failed';
 
 const msPerS = 1_000;
 
-/** An answer in time that accepts has no cause; one that came too late has the cause timeout, whatever its status was. */
+/** An accepting answer in time has no cause; a late answer has the cause timeout, whatever its status. */
 export function responseClassOf({ cause, status }: Outcome): ResponseClass {
   if (cause === '') return 'accepted';
   return cause === 'http' && status !== undefined && status >= 400 && status < 500 ? 'answered' : 'failed';
 }
 
 /**
- * `scheduleS`: seconds before attempt 1, 2, ..., each counted from the end of the attempt before. Where the list was made
- * shorter while a delivery waited, its next attempt is its last.
+ * `scheduleS`: seconds before attempt 1, 2, ..., each from the end of the attempt before. When the list was shortened while
+ * a delivery waited, its next attempt is its last.
  */
 export function nextOf(
   { attempts, attemptsBefore }: Pick<PendingDelivery, 'attempts' | 'attemptsBefore'>,
@@ -40,18 +40,18 @@ export function nextOf(
   return delayS === undefined ? { state: 'failed' } : { state: 'retrying', dueRunMs: endedRunMs + delayS * msPerS };
 }
 
-/** Attempts under way in all: each may hold a connection, and a body of some MiB. */
+/** Attempts under way: each may hold a connection, and a body of some MiB. */
 export const overallLimit = 16;
-/** Of one subscription: what a subscriber's four connections take. */
+/** For one subscription: a subscriber has four connections. */
 export const subscriptionLimit = 4;
-/** Of all suspects together: half the places are always free of them. */
+/** For all half-open subscriptions together: they never hold more than half of the places. */
 export const halfOpenLimit = 8;
-/** One that has just come back, or is not known yet, begins with this many, and has twice as many with each acceptance. */
+/** For a new or recovered subscription; each acceptance doubles it. */
 const firstRamp = 1;
 
 interface Standing {
   inFlight: number;
-  /** How many it may have under way. */
+  /** Attempts that it may have under way. */
   ramp: number;
   /** Its last attempt failed without a final answer: one at a time until one is answered. */
   halfOpen: boolean;
@@ -59,15 +59,12 @@ interface Standing {
   unproven: boolean;
 }
 
-/**
- * Subscriptions take turns, and one that does not answer holds so few places, and all of those together so few, that the
- * others never wait for it.
- */
+/** Round robin among subscriptions. Those that do not answer hold so few places that the others never wait for them. */
 export class FairScheduler {
-  /** In the order of their turns. */
+  /** In round-robin order. */
   #ids: readonly number[] = [];
   readonly #standings = new Map<number, Standing>();
-  /** Whose turn it was last. */
+  /** The subscription that started last. */
   #last = -1;
   #inFlight = 0;
   #halfOpenInFlight = 0;
@@ -80,7 +77,7 @@ export class FairScheduler {
     return this.#standings.get(id)?.inFlight ?? 0;
   }
 
-  /** Who takes turns from now on, ascending. One that is left out is forgotten when its attempts have ended. */
+  /** Ascending. A subscription that is left out is forgotten when its attempts have ended. */
   keep(ids: readonly number[]): void {
     this.#ids = ids;
     const kept = new Set(ids);
@@ -93,7 +90,7 @@ export class FairScheduler {
     return halfOpen ? inFlight === 0 && this.#halfOpenInFlight < halfOpenLimit : inFlight < ramp;
   }
 
-  /** The next in turn that may begin one and wants to. The turn passes on when it has begun. */
+  /** The next subscription that may start an attempt and wants to. started() moves the turn on. */
   next(wants: (id: number) => boolean): number | undefined {
     const after = this.#ids.findIndex((id) => id > this.#last);
     const first = after === -1 ? 0 : after;
@@ -109,7 +106,7 @@ export class FairScheduler {
     this.#change(id, (standing) => standing.inFlight++);
   }
 
-  /** 'void': it says nothing of the subscription (given up by us, or there was no route). */
+  /** 'void': the attempt says nothing about the subscriber (cancelled, or the device is offline). */
   ended(id: number, response: ResponseClass | 'void'): void {
     this.#change(id, (standing) => {
       standing.inFlight--;
@@ -121,14 +118,14 @@ export class FairScheduler {
     });
   }
 
-  /** What it has waiting was tried in vain before the start: it need not be found out again in one of the others' places. */
+  /** Its waiting deliveries failed before the start, so it begins half-open. */
   markHalfOpen(id: number): void {
     this.#change(id, (standing) => {
       if (standing.unproven) standing.halfOpen = true;
     });
   }
 
-  /** Back from where nothing could be reached: all begin with one, so that a week's backlog is no stampede. */
+  /** Online again: each begins with one attempt, so that a week's backlog does not overload the subscribers. */
   restart(): void {
     for (const standing of this.#standings.values()) standing.ramp = firstRamp;
   }
@@ -157,18 +154,18 @@ export class FairScheduler {
 interface NextDue {
   /** 0: at once. Infinity: nothing waits. */
   fromRunMs: RunMs;
-  /** Readings that failed in a row. */
+  /** Consecutive failed reads. */
   failures: number;
 }
 
 const firstRetryMs = 1_000;
 const longestRetryMs = 60_000;
 
-/** Of each subscription, until when nothing of it need be looked for: so that an idle one costs no reading. */
+/** For each subscription the time until which it need not be read: an idle one costs no read. */
 export class NextDueCache {
   readonly #nextDue = new Map<number, NextDue>();
 
-  /** Answers those that are new. */
+  /** Answers the new ones. */
   keep(ids: readonly number[]): readonly number[] {
     const kept = new Set(ids);
     for (const id of this.#nextDue.keys()) if (!kept.has(id)) this.#nextDue.delete(id);
@@ -181,19 +178,17 @@ export class NextDueCache {
     return (this.#nextDue.get(id)?.fromRunMs ?? Number.POSITIVE_INFINITY) <= runMs;
   }
 
-  /** It was read: nothing of it is due before then. */
+  /** Nothing of it is due before then. */
   from(id: number, fromRunMs: RunMs): void {
     const reload = this.#nextDue.get(id);
     if (reload !== undefined) reload.fromRunMs = fromRunMs;
   }
 
-  /** Reading and all that follows from it. */
   succeeded(id: number): void {
     const reload = this.#nextDue.get(id);
     if (reload !== undefined) reload.failures = 0;
   }
 
-  /** Something of it is due then, and perhaps other things before. */
   notLaterThan(id: number, runMs: RunMs): void {
     const reload = this.#nextDue.get(id);
     if (reload !== undefined) reload.fromRunMs = Math.min(reload.fromRunMs, runMs);

@@ -1,6 +1,6 @@
 /**
- * What an IP address is, and whether it may be called: public, opened by the configuration, or neither. ipaddr.js only
- * reads the text; the ranges are ours, because it calls ::7f00:1 and 168.63.129.16 ordinary addresses. Pure.
+ * Classes of IP addresses: public, allowed by the configuration, or neither. ipaddr.js only parses; the ranges are ours,
+ * because ipaddr.js takes ::7f00:1 and 168.63.129.16 for ordinary addresses. Pure.
  */
 import ipaddr from 'ipaddr.js';
 
@@ -12,26 +12,23 @@ export interface Cidr {
 }
 
 /**
- * allowed: within a range of webhooks.allow_cidrs. closed: not public, and no such range holds it.
- * own: the device's, and not opened by name. never: no range opens it.
+ * allowed: within a range of webhooks.allow_cidrs. closed: neither public nor allowed. own: the device's, and not allowed as
+ * a single address. never: cannot be allowed.
  */
 export type AddressClass = 'public' | 'allowed' | 'closed' | 'own' | 'never';
 
-/** A range that is not public. `never`: nothing opens it, since a TCP connection to it ends elsewhere than it says, or nowhere. */
+/** Not public. `never`: cannot be allowed, because a TCP connection would end elsewhere, or nowhere. */
 interface Range extends Cidr {
   readonly what: string;
   readonly never: boolean;
 }
 
 const embedded = 'an IPv4 address inside an IPv6 address';
-/** 00-00-5E-FE, and with the universal and group bits that RFC 5214 lets vary. */
+/** 00-00-5E-FE; RFC 5214 lets the universal and group bits vary. */
 const isatapId = 0x5efe;
 const isatapVaryingBits = 0x0300;
 
-/**
- * IANA's special-purpose registries, and what was handed out for private use besides. The first that holds an address
- * names it.
- */
+/** IANA's special-purpose registries and other private ranges. The first match names the address. */
 const ranges: readonly Range[] = [
   never('0.0.0.0/8', 'this host'),
   never('224.0.0.0/4', 'multicast'),
@@ -70,10 +67,7 @@ const ranges: readonly Range[] = [
 const globalUnicast = cidr('2000::/3');
 const loopbacks = [cidr('127.0.0.0/8'), cidr('::1/128')];
 
-/**
- * Strictly: four decimal parts, or IPv6 without a zone. What is dialled is the text of the parsed address, so that
- * no later reader takes it for another.
- */
+/** Strict: four decimal parts, or IPv6 without a zone. The parsed address is dialled, so that no reader misreads its text. */
 export function parseAddress(text: string): Address | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   // 45: the longest IPv6 address in text, with IPv4 at its end.
@@ -89,7 +83,7 @@ export function parseCidr(text: string): Cidr | undefined {
   return bits <= widthOf(base) ? { base, bits } : undefined;
 }
 
-/** What is wrong with an entry of webhooks.allow_cidrs; undefined: nothing. */
+/** For an entry of webhooks.allow_cidrs; undefined: no fault. */
 export function cidrFault(text: string): string | undefined {
   if (parseCidr(text) !== undefined) return undefined;
   return `${JSON.stringify(text)} is no address range such as 192.168.1.0/24, 192.168.1.7/32 or fd00:1::/64`;
@@ -104,13 +98,13 @@ export function classifyAddress(address: Address, allow: readonly Cidr[], own: r
   if (special?.never === true) return 'never';
   const opening = allow.filter((range) => within(address, range));
   const isOwn = own.some((mine) => within(address, exactly(mine)));
-  // A range that happens to hold the device's own address was not meant to open the device itself.
+  // A range that holds the device's own address by chance must not open the device itself.
   if (isOwn && !isLoopback(address) && !opening.some(({ bits }) => bits === widthOf(address))) return 'own';
   if (opening.length > 0) return 'allowed';
   return special === undefined ? 'public' : 'closed';
 }
 
-/** What an address is, in words; undefined: public. */
+/** undefined: public. */
 export function describeAddress(address: Address): string | undefined {
   return specialRange(address)?.what;
 }

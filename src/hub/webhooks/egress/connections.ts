@@ -1,8 +1,8 @@
 /**
- * Connections to checked targets. A new one: TCP to one of the target's addresses and to nothing else, checked again once
- * it stands, then TLS. No byte, not even of a handshake, goes to a peer that is not one of the target's addresses; no byte of
- * a request to one whose certificate has not been verified. Kept ones belong to one subscriber, are bounded in number and
- * age, and are used again only while their address is one that the attempt's target has now and may still be called.
+ * Connections to checked targets. A new one: TCP to one of the target's addresses only, checked again when it is
+ * established, then TLS. No byte, not even of a handshake, is sent to a peer that is not one of the target's addresses; no
+ * byte of a request to a peer without a verified certificate. Kept connections belong to one subscriber, are limited in
+ * number and age, and are reused only while their address belongs to the attempt's target and may be called.
  */
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
@@ -21,10 +21,9 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import { type EgressGuard, EgressRefused, type Target } from './guard.ts';
 
-/** Where an attempt is; a deadline names it. */
+/** Of an attempt; a timeout names it. */
 export type Phase = 'resolve' | 'connect' | 'tls' | 'send' | 'wait' | 'read';
 
-/** One attempt, as far as its connection goes. */
 export interface RequestContext {
   readonly target: Target;
   readonly signal: AbortSignal;
@@ -40,8 +39,8 @@ export interface ConnectOptions {
 }
 
 /**
- * An address that has not answered by then is given up for the next one: time for a lost SYN (1 s) over a mobile link, and
- * five silent addresses leave the sixth some of the 10 s that webhooks.timeout_ms has by default.
+ * Before the next address is tried: time for a lost SYN (1 s) over a mobile link, and after five silent addresses the sixth
+ * still has some of the default webhooks.timeout_ms of 10 s.
  */
 const addressTimeoutMs = 1_500;
 /** A name may have hundreds of addresses. */
@@ -53,7 +52,7 @@ export async function dial(requestContext: RequestContext, connectOptions: Conne
   return secured(socket, requestContext, connectOptions.trust);
 }
 
-/** A TCP connection over which no byte has gone yet. */
+/** A TCP connection over which no byte was sent yet. */
 export async function dialTcp(
   requestContext: RequestContext,
   { egress, connect: open = connect }: Pick<ConnectOptions, 'egress' | 'connect'>,
@@ -91,7 +90,7 @@ function notTheTarget({ hostname }: Target): EgressRefused {
   return new EgressRefused([`the connection to ${hostname} does not lead where it may`]);
 }
 
-/** Of the addresses' failures, one that came from outside, where there is one: "no route" for IPv6 says little beside "refused". */
+/** The most useful of the addresses' failures: "no route" for IPv6 says little beside "refused". */
 function mostTelling(error: unknown): unknown {
   if (!(error instanceof AggregateError)) return error;
   return (
@@ -99,7 +98,6 @@ function mostTelling(error: unknown): unknown {
   );
 }
 
-/** Whether the two are one address, however they are written. */
 export function sameAddress(a: string, b: string): boolean {
   return a === b || (isIP(a) !== 0 && isIP(a) === isIP(b) && normal(a) === normal(b));
 }
@@ -108,7 +106,6 @@ function normal(address: string): string {
   return new SocketAddress({ address, family: isIP(address) === 4 ? 'ipv4' : 'ipv6' }).address;
 }
 
-/** Whether what the socket is connected to is the target, and may be called. */
 function reaches(address: string | undefined, target: Target, egress: Pick<EgressGuard, 'mayCall'>): boolean {
   if (address === undefined || !target.addresses.some((known) => sameAddress(known.address, address))) return false;
   return egress.mayCall(address, target.port);
@@ -125,14 +122,14 @@ async function secured(
   const tls = tlsConnect({
     socket,
     host,
-    // RFC 6066 knows no addresses as server names.
+    // RFC 6066 allows no addresses as server names.
     servername: isIP(host) === 0 ? host : '',
     secureContext,
     minVersion: 'TLSv1.2',
     rejectUnauthorized: true,
     ALPNProtocols: ['http/1.1'],
   });
-  // Later errors are the request's affair; without one, of a kept connection say, they do not matter.
+  // Later errors reach the request; without one, as on a kept connection, they do not matter.
   tls.on('error', ignoreError);
   const closed = Promise.withResolvers<never>();
   tls.once('close', () => closed.reject(new Error('closed in the handshake')));
@@ -145,16 +142,15 @@ async function secured(
   }
 }
 
-/** The dispatcher makes at most as many attempts at a time for a subscription. */
+/** Equals the dispatcher's limit of attempts for a subscription. */
 const maxSocketsOfAgent = 4;
 const idleMs = 30_000;
-/** Then an agent dials again, however busy it is: the peer's certificate is checked again. */
+/** A new connection checks the peer's certificate again. */
 const maxAgeMs = 600_000;
-const maxAgents = 200;
-/** Kept ones over all agents: some 50 KB each. */
+/** Kept connections of all agents: some 50 KB each. */
 const maxKept = 64;
 
-/** Request options that have come through got and Node to the agent. */
+/** got and Node pass these options to the agent. */
 export interface AgentOptions extends RequestOptions {
   readonly requestContext: RequestContext;
 }
@@ -171,7 +167,6 @@ type Give = (error: Error | null, stream?: Duplex) => void;
 
 export class SubscriberAgents {
   readonly #connectOptions: ConnectOptions;
-  /** The least recently used first. */
   readonly #agents = new Map<string, SubscriberAgent>();
   readonly #kept = new Set<Duplex>();
 
@@ -181,16 +176,11 @@ export class SubscriberAgents {
 
   agent(key: string): SubscriberAgent {
     const agent = this.#agents.get(key) ?? new SubscriberAgent(this.#connectOptions, this.#kept);
-    this.#agents.delete(key);
     this.#agents.set(key, agent);
-    if (this.#agents.size > maxAgents) {
-      const [oldest] = this.#agents.keys();
-      if (oldest !== undefined) this.close(oldest);
-    }
     return agent;
   }
 
-  /** Connections in use end with their attempts, and are not kept. */
+  /** Connections in use end with their attempts. */
   close(key?: string): void {
     for (const [known, agent] of this.#agents) {
       if (key !== undefined && key !== known) continue;
@@ -207,13 +197,13 @@ export class SubscriberAgent extends Agent {
   #closed = false;
 
   constructor(connectOptions: ConnectOptions, kept: Set<Duplex>) {
-    // Neither `proxyEnv` nor Node's own way to connect: no proxy of the environment comes between.
+    // Without `proxyEnv`: no proxy of the environment is used.
     super({ keepAlive: true, maxSockets: maxSocketsOfAgent, timeout: idleMs });
     this.#connectOptions = connectOptions;
     this.#kept = kept;
   }
 
-  /** Drops the kept connections that do not lead to the target as it is checked now; `fresh`: every one. */
+  /** Closes the kept connections that do not lead to the target as checked now; `fresh`: all. */
   prune(target: Target, fresh: boolean): void {
     this.#drop((socket) => fresh || !this.leadsTo(socket, target));
   }
@@ -230,17 +220,17 @@ export class SubscriberAgent extends Agent {
   }
 
   override createConnection(options: RequestOptions, callback: NodeCallback): undefined {
-    // Node's type asks for a stream beside an error; Node itself does not.
+    // Node's type requires a stream beside an error; Node itself does not.
     void this.#connect((options as AgentOptions).requestContext, callback as Give);
     return undefined;
   }
 
-  /** Node asks here whether a connection that has become free is kept: false destroys it. */
+  /** Called by Node when a connection becomes free; false destroys it. */
   override keepSocketAlive(socket: Duplex): boolean {
     const peer = this.#peers.get(socket);
     const old = peer === undefined || this.#connectOptions.clock.monoMs() - peer.sinceMs > maxAgeMs;
     if (this.#closed || old || this.#kept.size >= maxKept) return false;
-    // Says false for a peer that announces to close at once; the type does not know.
+    // False when the peer announces to close at once; the type lacks it.
     const keep: unknown = super.keepSocketAlive(socket);
     if (keep === false) return false;
     this.#kept.add(socket);
@@ -269,7 +259,7 @@ export class SubscriberAgent extends Agent {
     for (const socket of Object.values(this.freeSockets).flatMap((sockets) => [...(sockets ?? [])])) {
       if (!which(socket)) continue;
       this.#kept.delete(socket);
-      // Takes it out of the agent in this moment; its 'close' comes later.
+      // Removes it from the agent at once; its 'close' comes later.
       socket.emit('agentRemove');
       socket.destroy();
     }
@@ -278,7 +268,7 @@ export class SubscriberAgent extends Agent {
 
 const block = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
-/** Trusted are Node's roots, and the certificates of webhooks.ca_file ('': none). CONFIG_INVALID where the file cannot be read or holds no certificate. */
+/** Trusts Node's roots and the certificates of webhooks.ca_file ('': none). Throws CONFIG_INVALID. */
 export function readTrust(caFile: string): SecureContext {
   const own = caFile === '' ? [] : certificatesOf(caFile);
   return createSecureContext({ minVersion: 'TLSv1.2', ca: [...getCACertificates('default'), ...own] });

@@ -1,8 +1,7 @@
 /**
- * Where a URL leads, every fault of its form, and whether the endpoint may be called at the addresses it has. The host that
- * the parser found is checked, never the text: 2130706433, 0x7f.1 and full-width digits are all 127.0.0.1 by then. A reason
- * says what was asked for, never the address that a name led to: an admin who registers URLs must not read the site's name
- * server by them. Pure.
+ * The endpoint of a URL, all faults of the URL's form, and whether the endpoint may be called at its addresses. The parsed
+ * host is checked, never the text: 2130706433, 0x7f.1 and full-width digits all become 127.0.0.1. A reason never shows a
+ * resolved address: an admin who registers URLs must not read the site's name server this way. Pure.
  */
 import {
   type Address,
@@ -20,27 +19,27 @@ const maxNameCharacters = 253;
 const maxLabelCharacters = 63;
 
 export interface Endpoint {
-  /** As the URL has it after parsing: lower case, ASCII, an IPv6 address without its brackets. */
+  /** As parsed: lower case, ASCII, an IPv6 address without brackets. */
   readonly hostname: string;
   readonly port: number;
-  /** The host itself, where it is an address. */
+  /** The host, if it is an address. */
   readonly literal: Address | undefined;
-  /** A name that only means something on this device or in its own network. */
+  /** A name that is only valid on this device or in its network. */
   readonly local: boolean;
 }
 
 export interface ParsedUrl {
   readonly faults: readonly string[];
-  /** undefined: it leads nowhere that could be checked. */
+  /** undefined: no host that could be checked. */
   readonly endpoint: Endpoint | undefined;
 }
 
 const localSuffixes = ['localhost', 'localdomain', 'local', 'internal', 'lan', 'home.arpa'];
 
-/** The longest text that is parsed, in UTF-16 units: that bounds the work on a URL that is refused anyway. */
+/** In UTF-16 units: limits the work on a URL that is refused anyway. */
 const maxParsedLength = 16 * 1_024;
 
-/** Every fault at once: of its length, scheme, form, host and port. */
+/** All faults of length, scheme, form, host and port. */
 export function parseUrl(text: string): ParsedUrl {
   const faults = tooLong(text) ? [`the URL is longer than ${maxUrlCharacters} characters`] : [];
   if (text.length > maxParsedLength) return { faults, endpoint: undefined };
@@ -53,7 +52,7 @@ export function parseUrl(text: string): ParsedUrl {
   return secure === null ? { faults, endpoint: undefined } : checked(text, secure, faults);
 }
 
-/** The parser reads host and port of other schemes otherwise, or not at all. null: there is no host. */
+/** The parser reads host and port of other schemes differently, or not at all. null: no host. */
 function asHttps(text: string): URL | null {
   const authority = /^[^:/?#]+(:\/\/[^/].*)$/s.exec(text.trim())?.[1];
   return authority === undefined ? null : URL.parse(`https${authority}`);
@@ -70,7 +69,7 @@ function checked(text: string, url: URL, faults: readonly string[]): ParsedUrl {
   return { faults: [...faults, ...found], endpoint: isNamed ? endpoint : undefined };
 }
 
-/** Trailing dots do not change where a name leads. A name without a dot is completed by the device's own search list. */
+/** Trailing dots have no effect. The device's search list completes a name without a dot. */
 export function isLocalName(hostname: string): boolean {
   const name = hostname.replace(/\.+$/, '').toLowerCase();
   return !name.includes('.') || localSuffixes.some((suffix) => name === suffix || name.endsWith(`.${suffix}`));
@@ -80,7 +79,7 @@ function tooLong(text: string): boolean {
   return text.length > maxUrlCharacters * 2 || Array.from(text).length > maxUrlCharacters;
 }
 
-/** What the parser would drop, repair or read otherwise than a person does. */
+/** Characters that the parser drops, repairs or reads differently than a person. */
 function textFaults(text: string): string[] {
   const faults: string[] = [];
   if (/[\p{Cc}\p{Cf}\p{Cs}\p{Z}]/u.test(text)) {
@@ -92,7 +91,7 @@ function textFaults(text: string): string[] {
 
 function hasUserInfo(text: string, url: URL): boolean {
   if (url.username !== '' || url.password !== '') return true;
-  // https://@host/ has one that is empty. A backslash ends the host as a slash does.
+  // https://@host/ has an empty one. A backslash ends the host as a slash does.
   const authority = /^[a-z][a-z\d+.-]*:[/\\]*([^/\\?#]*)/i.exec(text.trim())?.[1] ?? '';
   return authority.includes('@');
 }
@@ -104,7 +103,7 @@ function endpointOf(url: URL): Endpoint {
   return { hostname, port, literal, local: literal === undefined && isLocalName(hostname) };
 }
 
-/** The parser lets through what no resolver means as a name: 127.0.0.1.., "a b" by way of %, 300-character labels. */
+/** The parser accepts invalid names: 127.0.0.1.., "a b" percent-encoded, labels of 300 characters. */
 function isHostName(hostname: string): boolean {
   const name = hostname.replace(/\.$/, '');
   const labels = name.split('.');
@@ -116,7 +115,7 @@ function isHostName(hostname: string): boolean {
 
 export interface EgressPolicy {
   readonly allow: readonly Cidr[];
-  /** For public addresses, besides 443. */
+  /** Open for public addresses, besides 443. */
   readonly ports: readonly number[];
   /** The device's. */
   readonly own: readonly Address[];
@@ -130,7 +129,7 @@ export function mayCallAt(address: Address, port: number, policy: EgressPolicy):
   return port > 0 && (found === 'public' || found === 'allowed');
 }
 
-/** What speaks against an endpoint whatever its name leads to. */
+/** Faults of an endpoint that do not depend on its name's addresses. */
 export function endpointFaults(endpoint: Endpoint, policy: EgressPolicy): readonly string[] {
   if (endpoint.literal !== undefined) return addressFaults(endpoint, [endpoint.literal], policy);
   if (policy.allow.length > 0) return [];
@@ -140,10 +139,7 @@ export function endpointFaults(endpoint: Endpoint, policy: EgressPolicy): readon
   return faults;
 }
 
-/**
- * What speaks against an endpoint that has these addresses (undefined: one with a zone, which only a link knows). One bad
- * address refuses them all.
- */
+/** Faults of an endpoint with these addresses; undefined: one with a zone, valid on one link only. One bad address refuses all. */
 export function addressFaults(
   endpoint: Endpoint,
   addresses: readonly (Address | undefined)[],
@@ -163,7 +159,7 @@ function portIsOpen(port: number, { ports }: EgressPolicy): boolean {
   return port === httpsPort || ports.includes(port);
 }
 
-/** Of an address in the URL, and of a name, whose addresses are not shown. */
+/** For an address in the URL; for a name, whose addresses must not be shown. */
 const refusals = {
   closed: [
     'is not public (NATURE) and not in webhooks.allow_cidrs',
@@ -179,7 +175,7 @@ const refusals = {
   ],
 } as const;
 
-/** undefined: nothing speaks against it. */
+/** undefined: it may be called. */
 function reasonOf({ literal, hostname, port, local }: Endpoint, found: EndpointClass): string | undefined {
   if (local && (found === 'public' || found === 'port')) return localReason(hostname);
   if (found === 'public' || found === 'allowed') return undefined;

@@ -1,6 +1,6 @@
 /**
- * The egress guard: the one check of where the device may call, at registration, at test-ping and at each connection.
- * A name is checked by every address it has, and what is dialled afterwards is one of exactly those.
+ * The egress guard: the only check of where the device may call, at registration, at test-ping and at each connection.
+ * All addresses of a name are checked, and only these are dialled.
  */
 import { networkInterfaces } from 'node:os';
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -10,21 +10,20 @@ import { addressFaults, type EgressPolicy, type Endpoint, endpointFaults, mayCal
 import { NameUnresolved, type Resolver } from './resolver.ts';
 
 export interface EgressGuardOptions {
-  /** webhooks.allow_cidrs: ranges that are opened although they are not public. */
+  /** webhooks.allow_cidrs. */
   readonly allowCidrs: readonly string[];
-  /** webhooks.allow_ports: for public addresses; within allow_cidrs any port may be called. */
+  /** webhooks.allow_ports: for public addresses; within allow_cidrs every port is open. */
   readonly allowPorts: readonly number[];
   readonly resolver: Pick<Resolver, 'resolve'>;
   readonly clock: Clock;
-  /** The device's own addresses now, as text. Default: those of its network interfaces. */
+  /** The device's addresses. Default: those of its network interfaces. */
   readonly ownAddresses?: () => readonly string[];
 }
 
-/** Where a URL leads now, checked. */
 export interface Target {
   readonly hostname: string;
   readonly port: number;
-  /** All that the name has (or the literal itself); each may be called. What is dialled is one of these and nothing else. */
+  /** All addresses of the name, or the literal; each may be called, and nothing else is dialled. */
   readonly addresses: readonly { readonly address: string; readonly family: 4 | 6 }[];
 }
 
@@ -37,9 +36,9 @@ export class EgressRefused extends Error {
   }
 }
 
-/** How long a registration waits for a name: a person waits for the answer, and each connection checks again anyway. */
+/** A registration does not wait longer for a name: an operator waits, and each connection checks again. */
 const registrationLookupMs = 2_000;
-/** Listing and reading the device's own addresses takes a millisecond on a small board, and each attempt asks several times. */
+/** Listing the device's addresses takes 1 ms on a small board, and each attempt needs them several times. */
 const keepOwnMs = 1_000;
 
 export class EgressGuard {
@@ -47,16 +46,13 @@ export class EgressGuard {
   readonly #allow: EgressPolicy['allow'];
   #own: { readonly addresses: readonly Address[]; readonly untilMs: number } | undefined;
 
-  /** Throws CONFIG_INVALID for a range that cannot be read. */
+  /** Throws CONFIG_INVALID. */
   constructor(options: EgressGuardOptions) {
     this.#o = options;
     this.#allow = readRanges(options.allowCidrs);
   }
 
-  /**
-   * Everything that speaks against a URL: its form, and where its name leads if that can be found out within 2 s (a name
-   * that does not resolve now is checked when it is called). Empty: nothing.
-   */
+  /** All faults of a URL: of its form, and of its addresses if its name resolves within 2 s (each call checks again). */
   async faults(url: string): Promise<readonly string[]> {
     try {
       return await this.#faults(url);
@@ -76,7 +72,7 @@ export class EgressGuard {
     return [...new Set([...known, ...addressFaults(endpoint, addresses, policy)])];
   }
 
-  /** Resolves and checks. Rejects with EgressRefused, or NameUnresolved. Bounded by `signal` alone. */
+  /** Resolves and checks. Rejects with EgressRefused or NameUnresolved. Only `signal` limits its time. */
   async target(url: string, signal: AbortSignal): Promise<Target> {
     signal.throwIfAborted();
     const { faults, endpoint } = parseUrl(url);
@@ -85,11 +81,10 @@ export class EgressGuard {
     if (known.length > 0) throw new EgressRefused(known);
     const { literal, hostname } = endpoint;
     const addresses = literal === undefined ? await this.#resolve(hostname, signal) : [literal];
-    // The device's own addresses may have changed while the name was looked up.
+    // The device's addresses may have changed during the lookup.
     return targetOf(endpoint, addresses, this.#policy());
   }
 
-  /** Whether an address that a socket is connected to may be called at this port. */
   mayCall(address: string, port: number): boolean {
     const parsed = parseAddress(address);
     try {
@@ -114,7 +109,7 @@ export class EgressGuard {
     return this.#own.addresses;
   }
 
-  /** Without AF_NETLINK the kernel lists no interfaces: then nothing is called rather than anything. */
+  /** Without AF_NETLINK the kernel lists no interfaces: then nothing is called. */
   #listOwn(): readonly string[] {
     const { ownAddresses = interfaceAddresses } = this.#o;
     try {
@@ -147,7 +142,7 @@ function targetOf(endpoint: Endpoint, addresses: readonly (Address | undefined)[
   const faults = addressFaults(endpoint, addresses, policy);
   if (faults.length > 0) throw new EgressRefused(faults);
   const known = addresses.filter((address) => address !== undefined);
-  // The parsed address as text, each once: what is dialled is what was checked.
+  // The parsed address as text, each once: exactly the checked address is dialled.
   const families = new Map(known.map((address) => [address.toString(), address.kind() === 'ipv4' ? 4 : 6] as const));
   const { hostname, port } = endpoint;
   return { hostname, port, addresses: [...families].map(([address, family]) => ({ address, family })) };

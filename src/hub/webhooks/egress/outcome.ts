@@ -1,27 +1,23 @@
-/**
- * How an attempt ended; of one that failed, what went wrong, in words for the person who reviews it. The words are ours:
- * those of Node and OpenSSL show addresses and source lines. Pure.
- */
+/** Results of attempts, with messages for reviewers: those of Node and OpenSSL show addresses and source lines. Pure. */
 import { systemCode } from '../../../shared/base/errors.ts';
 import type { Cause } from '../face.ts';
 import type { Phase } from './connections.ts';
 import { EgressRefused } from './guard.ts';
 import { NameUnresolved } from './resolver.ts';
 
-/** How an attempt ended. */
 export interface Outcome {
-  /** undefined: there was no answer. */
+  /** undefined: no answer. */
   readonly status: number | undefined;
   /** '' accepted: 200, 201, 202, 204 in time. */
   readonly cause: Cause | '';
-  /** In words for the person who reviews it: host names and what failed, never an address that a name led to. */
+  /** For reviewers: never shows a resolved address. */
   readonly message: string;
-  /** The first 4 KiB of the answer; empty where there is none. */
+  /** The first 4 KiB of the answer. */
   readonly answer: Buffer;
   readonly elapsedMs: number;
   /** Of cause ssrf: each rule that was broken. */
   readonly reasons: readonly string[];
-  /** It failed before a connection was established: while the device is offline it is no attempt. */
+  /** It failed before a connection was established: it does not count while the device is offline. */
   readonly unreached: boolean;
 }
 
@@ -71,7 +67,7 @@ const phases: Readonly<Record<Phase, string>> = {
   read: 'reading the answer of HOST',
 };
 
-/** Phases before the TCP connection stands. */
+/** Phases before the TCP connection is established. */
 const before: readonly Phase[] = ['resolve', 'connect'];
 
 export function lateIn(phase: Phase, host: string, timeoutMs: number): Failure {
@@ -79,8 +75,8 @@ export function lateIn(phase: Phase, host: string, timeoutMs: number): Failure {
   return { cause: 'timeout', message, reasons: [], unreached: before.includes(phase) };
 }
 
-/** The caller asks for no outcome. */
-export const cancelled: Failure = { cause: 'connect', message: 'given up', reasons: [], unreached: true };
+/** For a caller that needs no outcome. */
+export const cancelled: Failure = { cause: 'connect', message: 'cancelled', reasons: [], unreached: true };
 
 /** An answer of another status than 200, 201, 202 and 204. */
 export function notAccepted(status: number, host: string): Failure {
@@ -90,7 +86,7 @@ export function notAccepted(status: number, host: string): Failure {
   return { cause: 'http', message, reasons: [], unreached: false };
 }
 
-/** An answer that would accept, had it come to its end: whether the subscriber has the delivery is in doubt, and a repeat is safe. */
+/** An accepting answer that is incomplete: the subscriber may have the delivery, and repeating it is safe. */
 export function truncated(status: number, host: string): Failure {
   const message = `${host} answered ${status} and closed the connection before the end of the answer`;
   return { cause: 'connect', message, reasons: [], unreached: false };
@@ -99,7 +95,7 @@ export function truncated(status: number, host: string): Failure {
 /** `host`: as the URL has it. */
 export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (error instanceof EgressRefused) {
-    // Of a delivery the message alone is kept: who reviews it is to see which rule it was.
+    // A delivery keeps only the message, which must name the rules.
     const message = `${host} may not be called: ${error.message}`;
     return { cause: 'ssrf', message, reasons: error.reasons, unreached: false };
   }
@@ -116,7 +112,7 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (phase === 'tls') return plain('tls', `TLS with HOST failed: ${tlsEnd(code)}`);
   if (code === 'HPE_HEADER_OVERFLOW') return plain('http', 'the headers of the answer of HOST are too long');
   if (code.startsWith('HPE_')) return plain('http', `HOST answered what is not HTTP (${code})`);
-  // The kernel's own patience with an address that does not answer.
+  // The kernel's timeout of connect().
   if (code === 'ETIMEDOUT' && phase === 'connect') return plain('timeout', 'HOST does not answer a connection');
   return plain(
     'connect',
@@ -124,17 +120,16 @@ export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   );
 }
 
-/** Whether this file has words for an error that it calls a failed connection. */
+/** Whether this file has a message for a failed connection. */
 export function isExpected(error: unknown): boolean {
-  const code = systemCode(error);
-  return code in connection;
+  return systemCode(error) in connection;
 }
 
 function named(text: string, host: string): string {
   return text.replaceAll('HOST', () => host);
 }
 
-/** OpenSSL's own word for it ("tlsv1 alert protocol version"), which names no address. */
+/** OpenSSL's reason ("tlsv1 alert protocol version") shows no address. */
 function reasonOf(error: unknown): string {
   const known = error instanceof Error && 'reason' in error ? error.reason : undefined;
   return typeof known === 'string' ? known : systemCode(error);

@@ -1,4 +1,4 @@
-/** A test-ping: one signed delivery with one event of its own, sent now, so that an operator sees what a URL does. */
+/** A test-ping: one signed delivery with a test event, so that an operator sees what a URL does. */
 import { type Clock, endsWithin } from '../../../shared/base/clock.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
@@ -12,20 +12,20 @@ import type { Message, Sender } from './sender.ts';
 export interface PingerOptions {
   readonly sender: Pick<Sender, 'send' | 'close'>;
   readonly egress: Pick<EgressGuard, 'faults'>;
-  /** Of the check of the URL, and again of the delivery, which the sender bounds itself. */
+  /** For the check of the URL; the sender has its own. */
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly now: () => Instant;
-  /** For the deliveryId: as many bytes, in hexadecimal. */
+  /** So many random bytes in hexadecimal. */
   readonly randomHex: (bytes: number) => string;
 }
 
-/** People press the button; more at a time would only keep connections from deliveries. */
+/** Operators start them one by one; more at a time would take connections from deliveries. */
 const maxPings = 4;
 const agentKey = 'ping';
 const idBytes = 8;
 
-/** INVALID_ARGUMENT for what cannot be tried at all; TOO_MANY. Whatever the URL then does is a result. */
+/** Throws INVALID_ARGUMENT, TOO_MANY. A failure of the URL is a result. */
 export function createPinger(options: PingerOptions): (request: PingRequest) => Promise<PingResult> {
   let running = 0;
   return async (request) => {
@@ -42,7 +42,7 @@ export function createPinger(options: PingerOptions): (request: PingRequest) => 
       return resultOf(outcome, Math.round(options.clock.monoMs() - begunMs));
     } finally {
       running -= 1;
-      // The next one is to find out about name, connection and certificate again.
+      // The next test-ping must check name, connection and certificate again.
       if (running === 0) options.sender.close(agentKey);
     }
   };
@@ -61,7 +61,7 @@ async function ping(
   { url, secret }: PingRequest,
 ): Promise<Outcome> {
   let faults: readonly string[] = [];
-  // The guard names every fault of the URL; the sender, at the connection, the first that it meets.
+  // The guard reports all faults of the URL; the sender only the first.
   const checked = egress.faults(url).then((found) => {
     faults = found;
   });
@@ -69,7 +69,6 @@ async function ping(
     return notSent({ cause: 'timeout', message: `${timeoutMs} ms were over while checking the URL` });
   }
   if (faults.length > 0) return notSent({ cause: 'ssrf', message: 'the URL may not be called' }, faults);
-  // A test-ping is not cancelled: it ends by the sender's time-out.
   const never = new AbortController().signal;
   return sender.send({ url, agentKey }, { current: secret, previous: undefined }, pingMessage(now(), randomHex), never);
 }

@@ -1,6 +1,6 @@
 /**
- * The one way to the system's resolver. dns.lookup (the hosts file counts) blocks a thread of Node's pool of four for as
- * long as the system likes, half a minute with a dead name server: few at a time, and never two for one name.
+ * The only use of the system's resolver. dns.lookup (with the hosts file) blocks a thread of Node's pool of four, for half a
+ * minute if the name server is dead: so few lookups run at a time, and never two for one name.
  */
 import { lookup as systemLookup } from 'node:dns/promises';
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -25,14 +25,14 @@ export type Lookup = (hostname: string) => Promise<readonly Found[]>;
 
 /** The fourth thread stays for the file system. */
 export const maxLookups = 3;
-/** A lookup that takes longer is mostly one that no name server answers: it ends when the system has asked them all. */
+/** A lookup that takes longer has mostly no name server that answers. */
 export const slowMs = 1_000;
-/** Names that were slow last time may not take every slot: subscribers whose name server is dead would delay all others. */
+/** Names that were slow last time must not take every slot: a dead name server would delay all other subscribers. */
 const maxSlowLookups = 2;
 export const maxSlowNames = 256;
-/** Names that wait for a slot: more than all that may ask at a time (attempts, test-pings, registrations). */
+/** Names that wait for a slot: more than all attempts, test-pings and registrations at a time. */
 export const maxWaitingNames = 64;
-/** One burst of attempts asks once; a name that moves is followed at once. */
+/** One lookup for a burst of attempts; a name with a new address is noticed soon. */
 export const keepMs = 5_000;
 export const maxKeptNames = 256;
 
@@ -50,20 +50,20 @@ interface Kept {
 export class Resolver {
   readonly #lookup: Lookup;
   readonly #clock: Clock;
-  /** In the order they were asked; taken out when its slot is free, or when no attempt waits for it any more. */
+  /** In order; removed when a slot is free, or when no caller waits any more. */
   readonly #waiting = new Map<string, Asked>();
   readonly #running = new Map<string, Asked>();
   readonly #kept = new Map<string, Kept>();
-  /** Whose last lookup was slow, whether it found something or not. */
+  /** Names whose last lookup was slow. */
   readonly #slow = new Set<string>();
 
-  /** `lookup`: default: dns.lookup, all addresses in the system's order. */
+  /** `lookup`: default dns.lookup, all addresses in the system's order. */
   constructor(clock: Clock, lookup: Lookup = lookupAll) {
     this.#clock = clock;
     this.#lookup = lookup;
   }
 
-  /** All addresses of a name, not checked. Rejects with NameUnresolved, or with the signal's reason; a lookup under way continues and keeps its slot until it ends. */
+  /** All addresses, unchecked. Rejects with NameUnresolved or the signal's reason; the lookup keeps its slot until it ends. */
   async resolve(hostname: string, signal: AbortSignal): Promise<readonly Found[]> {
     signal.throwIfAborted();
     const kept = this.#kept.get(hostname);
@@ -78,7 +78,7 @@ export class Resolver {
     }
   }
 
-  /** Of a name whose address did not answer: the next one to ask gets a new answer. */
+  /** Called when an address did not answer. */
   forget(hostname: string): void {
     this.#kept.delete(hostname);
   }
@@ -141,7 +141,7 @@ export class Resolver {
   }
 }
 
-/** Rejects with the reason of the signal as soon as that fires, whether the work heeds it or not. */
+/** Rejects with the signal's reason at once, even if the work ignores the signal. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = Promise.withResolvers<never>();
   const abort = (): void => aborted.reject(signal.reason);

@@ -110,7 +110,7 @@ describe('a caller that gives up', () => {
     const sending = own.send(subscriber.url(), '{}', caller.signal);
     await subscriber.requests(1);
     caller.abort();
-    assert.equal((await sending).message, 'given up');
+    assert.equal((await sending).message, 'cancelled');
     await subscriber.drained();
   });
 

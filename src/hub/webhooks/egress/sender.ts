@@ -1,7 +1,4 @@
-/**
- * One attempt to deliver: signed, from the name's resolution to the answer's last byte, within one deadline, ended always. It is
- * one POST by got over a subscriber's connections.
- */
+/** One attempt to deliver: a signed POST by got, from name resolution to the answer's last byte within one timeout. */
 import { createHmac } from 'node:crypto';
 import type { ClientRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
@@ -35,14 +32,13 @@ import {
 } from './outcome.ts';
 import { type Resolver, unlessAborted } from './resolver.ts';
 
-/** What is sent. */
 export interface Message {
   readonly deliveryId: string;
   readonly subscriptionName: string;
   readonly body: Buffer;
 }
 
-/** `agentKey`: whose kept connections it may use (a subscription's id, or "ping"). */
+/** `agentKey`: owner of the kept connections (a subscription's id, or "ping"). */
 export interface Destination {
   readonly url: string;
   readonly agentKey: string;
@@ -52,7 +48,7 @@ export interface SenderOptions {
   readonly egress: Pick<EgressGuard, 'target' | 'mayCall'>;
   readonly resolver: Pick<Resolver, 'forget'>;
   readonly timeoutMs: number;
-  /** '': Node's own roots alone. */
+  /** '': only Node's roots. */
   readonly caFile: string;
   readonly version: string;
   readonly clock: Clock;
@@ -65,14 +61,14 @@ export class Sender {
   readonly #options: SenderOptions;
   readonly #agents: SubscriberAgents;
 
-  /** CONFIG_INVALID where caFile cannot be used. */
+  /** Throws CONFIG_INVALID for caFile. */
   constructor(options: SenderOptions) {
     this.#options = options;
     const { egress, clock, caFile } = options;
     this.#agents = new SubscriberAgents({ egress, clock, trust: readTrust(caFile) });
   }
 
-  /** Never rejects, and ends within the time-out. `signal`: cancelled by the caller, which asks for no outcome. */
+  /** Never rejects, and completes within the timeout. `signal`: the caller needs no outcome any more. */
   async send(to: Destination, secrets: Secrets, message: Message, signal: AbortSignal): Promise<Outcome> {
     const { clock, timeoutMs } = this.#options;
     const begunMs = clock.monoMs();
@@ -92,7 +88,7 @@ export class Sender {
     }
   }
 
-  /** Closes kept connections; of this agent alone where one is named. */
+  /** Closes kept connections: of one agent, or all. */
   close(agentKey?: string): void {
     this.#agents.close(agentKey);
   }
@@ -111,8 +107,8 @@ export class Sender {
     try {
       return await post({ ...call, fresh: false });
     } catch (error) {
-      // A kept connection that the other side had closed meanwhile says nothing of the subscriber. The same bytes and
-      // deliveryId go once more: should the first have arrived after all, the subscriber knows them by the deliveryId.
+      // The peer closed a kept connection meanwhile, which says nothing about the subscriber. The same bytes are sent once
+      // more: if the first arrived after all, the subscriber recognises the deliveryId.
       if (!attempt.reused || attempt.answered || attempt.signal.aborted) throw error;
       return await post({ ...call, fresh: true });
     }
@@ -131,15 +127,15 @@ export class Sender {
   }
 
   #tidy(attempt: Attempt, failure: Failure, error: unknown): void {
-    // The name may lead elsewhere by now.
+    // The name may have another address by now.
     if (attempt.phase === 'connect' || attempt.phase === 'tls') this.#options.resolver.forget(attempt.target.hostname);
     if (failure.cause !== 'connect' || failure === cancelled || isExpected(error)) return;
     const { logger = silentLogger } = this.#options;
-    logger.error('an attempt to deliver ended in an unforeseen way', { host: attempt.host, error: messageOf(error) });
+    logger.error('an attempt to deliver failed unexpectedly', { host: attempt.host, error: messageOf(error) });
   }
 }
 
-/** X-Service-Signature: HMAC-SHA256 of the exact bytes that are sent, in lower-case hexadecimal. */
+/** X-Service-Signature: HMAC-SHA256 of the exact bytes, in lower-case hexadecimal. */
 export function signatureOf(secret: string, body: Buffer): string {
   return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
 }
@@ -152,28 +148,27 @@ function outcomeOf({ status, answer }: Reply, host: string, elapsedMs: number): 
   return { ...result, status, answer: answer.kept, elapsedMs: Math.round(elapsedMs) };
 }
 
-/** A header's value that could end its line would begin another header. Names are checked when they are registered. */
+/** Prevents header injection. Names are checked at registration too. */
 function plain(value: string): string {
   if (!/^[\x20-\x7e]*$/.test(value)) throw new TypeError('a value that cannot stand in a header');
   return value;
 }
 
-/** As the URL has it, which is not where its name leads. */
+/** As in the URL, never a resolved address. */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : 'the URL';
 }
 
-/** What is known of an attempt under way, and what ends it: its deadline, or its caller. */
+/** The state of an attempt; its timeout or its caller ends it. */
 class Attempt implements RequestContext {
   readonly host: string;
   target: Target = { hostname: '', port: 0, addresses: [] };
   phase: Phase = 'resolve';
-  /** The request went to a connection that had been kept. */
+  /** The request was sent over a kept connection. */
   reused = false;
-  /** At least a byte of an answer has come. */
+  /** At least one byte of an answer was received. */
   answered = false;
   status: number | undefined;
-  /** Ends everything that is under way. */
   readonly signal: AbortSignal;
   readonly #late = new AbortController();
   readonly #timeoutMs: number;
@@ -192,7 +187,7 @@ class Attempt implements RequestContext {
     this.phase = phase;
   }
 
-  /** An answer may come before the request is sent. */
+  /** The answer may have come before. */
   sent(): void {
     if (this.phase === 'send') this.phase = 'wait';
   }
@@ -200,7 +195,7 @@ class Attempt implements RequestContext {
   failureBy(error: unknown): Failure {
     if (this.#late.signal.aborted) {
       const late = lateIn(this.phase, this.host, this.#timeoutMs);
-      // A connection that was kept is established on this side also when the network has gone.
+      // A kept connection looks established even when the network is down.
       return this.reused && !this.answered ? { ...late, unreached: true } : late;
     }
     return this.#caller.aborted ? cancelled : failureOf(error, this.phase, this.host);
@@ -217,7 +212,7 @@ interface Post {
   readonly body: Buffer;
   readonly agent: SubscriberAgent;
   readonly attempt: Attempt;
-  /** On a connection of its own, not on a kept one. */
+  /** On a new connection. */
   readonly fresh: boolean;
   readonly clock: Clock;
 }
@@ -227,11 +222,11 @@ interface Reply {
   readonly answer: Answer;
 }
 
-/** 100, 102 and 103 are no answer; a peer that sends them without end is cut. */
+/** Limit of interim answers (100, 102, 103). */
 const maxInformational = 32;
 const lateRequestMs = 1_000;
 
-/** Rejects with the error that ended it without a status, or before its answer could be read. */
+/** Rejects when there is no status. */
 function post(call: Post): Promise<Reply> {
   const { attempt } = call;
   let native: ClientRequest | undefined;
@@ -244,23 +239,23 @@ function post(call: Post): Promise<Reply> {
       throwHttpErrors: false,
       decompress: false,
       retry: { limit: 0 },
-      // The agent dials addresses that are checked already: whatever else would ask for a name gets none.
+      // The agent dials checked addresses: any other lookup must fail.
       dnsLookup: refuseLookup,
       request: (url, options) => {
         native = requestOver(call, url, options);
         return native;
       },
     });
-    // It stays: once there is a status, an error is the answer's to tell; after the end, it must not be an unhandled one.
+    // This listener stays: with a status the answer reports errors, and later errors must not be unhandled.
     stream.on('error', (error) => {
-      // got's own error says less than the one that it is about.
+      // The cause says more than got's own error.
       if (attempt.status === undefined) reject(error.cause instanceof Error ? error.cause : error);
     });
     stream.once('close', () => {
       if (attempt.status === undefined) reject(new Error('closed'));
     });
-    // Not as got's option "body": that is sent in pieces with turns of the loop between, and a subscriber that answers before
-    // got has called the request ended (one busy turn of ours is enough) loses its connection.
+    // Not got's option "body": it is sent in pieces over several turns of the event loop, and a subscriber that answers
+    // before got ends the request loses its connection.
     stream.end(call.body);
     const switched = (status: number, socket: Socket): void => {
       attempt.status = status;
@@ -268,10 +263,10 @@ function post(call: Post): Promise<Reply> {
       socket.destroy();
       stream.destroy();
     };
-    // got listens for it, so that Node leaves the connection to a listener, of which there is none.
+    // got listens for it, so Node leaves the connection to got's listeners, of which there are none.
     stream.once('upgrade', (response: { statusCode: number }, socket: Socket) => switched(response.statusCode, socket));
     stream.once('response', ({ statusCode, socket }) => {
-      // A 101 that names no protocol is an answer to Node, which would keep the connection.
+      // Node takes a 101 without a protocol for an ordinary answer and would keep the connection.
       if (statusCode < 200) return switched(statusCode, socket);
       attempt.status = statusCode;
       attempt.enter('read');
@@ -284,10 +279,7 @@ function post(call: Post): Promise<Reply> {
   });
 }
 
-/**
- * Answered before Node knows that the whole request is out: mostly it is, and says so in a moment. One whose rest the
- * subscriber does not take would keep holding the connection.
- */
+/** Answered before the request was sent completely, which mostly follows at once; else it would block the connection. */
 function letFinish(request: ClientRequest, stream: Request, clock: Clock): void {
   const timer = clock.timer(lateRequestMs, () => stream.destroy());
   const done = (): void => timer.cancel();
@@ -300,7 +292,7 @@ function requestOver({ agent, attempt, fresh }: Post, url: URL, options: Request
   const native: AgentOptions = { ...options, agent, requestContext: attempt };
   const request = httpsRequest(url, native);
   request.on('error', ignoreError);
-  // Node emits it before it writes the first byte.
+  // Emitted before the first byte is written.
   request.once('socket', (socket) => {
     attempt.reused = request.reusedSocket;
     attempt.answered = false;
@@ -333,19 +325,19 @@ function refuseLookup(_hostname: string, ...rest: readonly unknown[]): void {
   if (typeof callback === 'function') callback(new Error('no name is looked up here'));
 }
 
-/** Enough of an error page to see what it is about. */
+/** Enough to understand an error page. */
 const keptAnswerBytes = 4 * 1024;
-/** Read on so far, so that the connection of an ordinary answer can be kept; then it is cut. */
+/** An answer is read up to this size, so that its connection can be kept; a longer one is cut. */
 const readAnswerBytes = 64 * 1024;
 
 interface Answer {
   /** The first keptAnswerBytes. */
   readonly kept: Buffer;
-  /** whole: to its end. cut: by us, at readAnswerBytes. broken: by the subscriber, before its end. */
+  /** cut: by us, at readAnswerBytes. broken: by the subscriber. */
   readonly end: 'whole' | 'cut' | 'broken';
 }
 
-/** Within bounds, whatever the subscriber sends: the answer beyond its status is for people alone. Never rejects. */
+/** Never rejects. Only reviewers read the answer's body. */
 function readAnswer(body: Readable): Promise<Answer> {
   const pieces: Buffer[] = [];
   let kept = 0;
@@ -355,7 +347,7 @@ function readAnswer(body: Readable): Promise<Answer> {
     body.on('data', (piece: Buffer) => {
       read += piece.length;
       if (kept < keptAnswerBytes) {
-        // A copy: the piece is a view that would hold the socket's whole buffer.
+        // Copied, because the piece is a view of the socket's whole buffer.
         const first = Buffer.from(piece.subarray(0, keptAnswerBytes - kept));
         pieces.push(first);
         kept += first.length;

@@ -1,17 +1,17 @@
-/** The SQL of the history of webhooks, in slices; and the limit of the bytes that answers take. */
+/** The SQL of retention, in slices; the limit of the bytes of answers. */
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
 import type { RunMs } from '../progress.ts';
 
-/** What ended before these is removed; of what has been due since before the last, the bodies are kept. */
+/** Deliveries that ended before the first two are removed; bodies of those due before the last are kept. */
 export interface Ages {
   readonly deliveredBefore: RunMs;
   readonly reviewBefore: RunMs;
   readonly dueBefore: RunMs;
 }
 
-/** Behind `after`, up to and with `upTo`. */
+/** Ids above `after`, up to and including `upTo`. */
 export interface Slice {
   readonly after: number;
   readonly upTo: number;
@@ -27,9 +27,9 @@ interface Removable {
   readonly attempts: number;
 }
 
-/** Deliveries removed in one transaction, */
+/** Deliveries removed in one transaction. */
 const sliceRemoved = 500;
-/** and attempts with their answers: 4 KiB each, so that it writes some 5 MiB. A single delivery may have more. */
+/** Attempts removed in one transaction: with answers of 4 KiB some 5 MiB. A single delivery may have more. */
 const sliceAttempts = 1_000;
 
 const ended = `EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = b.delivery_id AND d.ended_run_ms IS NOT NULL)`;
@@ -37,7 +37,6 @@ const living = 'SELECT id FROM webhook_subscriptions WHERE deleted = 0';
 const ids = 'SELECT value FROM json_each(?)';
 const answersOf = `SELECT answer_id FROM webhook_attempts WHERE delivery_id IN (${ids})`;
 
-/** What is all of one statement is called as such: `sql`. What removes runs in a transaction. */
 export class HistoryRows {
   readonly sql: ReturnType<typeof statements>;
 
@@ -45,7 +44,7 @@ export class HistoryRows {
     this.sql = statements(connection);
   }
 
-  /** Deliveries to be removed in one transaction, in the order of their ids. `whole`: there are no more in this slice. */
+  /** Deliveries to remove in one transaction, in the order of their ids. `whole`: the slice has no others. */
   removable(slice: Slice, ages: Ages): { readonly ids: readonly number[]; readonly whole: boolean } {
     const found = this.sql.removable.all({ ...slice, ...ages, limit: sliceRemoved });
     let attempts = 0;
@@ -57,7 +56,7 @@ export class HistoryRows {
     return { ids: claim.map(({ id }) => id), whole: claim.length === found.length && found.length < sliceRemoved };
   }
 
-  /** In a transaction; with attempts, answers and bodies. Answers the bytes of their answers up to that id. */
+  /** In a transaction; with attempts, answers and bodies. Answers the bytes of their answers up to id `answersUpTo`. */
   remove(deliveryIds: readonly number[], answersUpTo: number): number {
     const list = JSON.stringify(deliveryIds);
     const bytes = this.sql.answerBytes.get(list, answersUpTo) ?? 0;
@@ -69,11 +68,11 @@ export class HistoryRows {
 function statements(connection: Connection) {
   const unused = 'id NOT IN (SELECT form_id FROM webhook_subscriptions WHERE deleted = 0)';
   return {
-    /** The delivery so far behind an id. */
+    /** The delivery at an offset from an id. */
     sliceEnd: connection
       .prepare<[number, number], number>('SELECT id FROM webhook_deliveries WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?')
       .pluck(),
-    // What waits is of no age. By id: the indexes know nothing of when a delivery ended.
+    // NOT INDEXED: no index holds the time of the end.
     removable: connection.prepare<[Slice & Ages & { readonly limit: number }], Removable>(
       `SELECT id, attempts FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo AND (
          (state = 'delivered' AND ended_run_ms < $deliveredBefore)
@@ -91,15 +90,15 @@ function statements(connection: Connection) {
       `webhook_bodies WHERE delivery_id IN (${ids})`,
       `webhook_deliveries WHERE id IN (${ids})`,
     ].map((what) => connection.prepare<[string]>(`DELETE FROM ${what}`)),
-    /** Body templates that deliveries have. */
+    /** Used by deliveries. */
     templates: connection
       .prepare<[Slice], number>(
         'SELECT DISTINCT form_id FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo',
       )
       .pluck(),
-    /** Body templates that no subscription has now. */
+    /** Used by no subscription. */
     unusedTemplates: connection.prepare<[], number>(`SELECT id FROM webhook_forms WHERE ${unused}`).pluck(),
-    /** Not those that a delivery behind that id has, or a subscription now. */
+    /** Except those used by a subscription or by a delivery above that id. */
     removeTemplates: connection.prepare<[string, number]>(
       `DELETE FROM webhook_forms WHERE id IN (${ids}) AND ${unused}
        AND id NOT IN (SELECT form_id FROM webhook_deliveries WHERE id > ?)`,
@@ -114,9 +113,8 @@ function statements(connection: Connection) {
     answers: connection.prepare<[number, number], Sized>(
       'SELECT id, length(body) AS bytes FROM webhook_answers WHERE id > ? ORDER BY id LIMIT ?',
     ),
-    /** The attempts keep naming them. */
     removeAnswers: connection.prepare<[number]>('DELETE FROM webhook_answers WHERE id <= ?'),
-    /** Kept bodies of deliveries that have ended: what waits needs its body, since its events may have gone. */
+    /** Bodies of ended deliveries: waiting ones need theirs, because their events may be removed. */
     bodyBytes: connection
       .prepare<[Slice], number | null>(
         `SELECT sum(length(body)) FROM webhook_bodies b WHERE delivery_id > $after AND delivery_id <= $upTo AND ${ended}`,
@@ -127,7 +125,7 @@ function statements(connection: Connection) {
        AND delivery_id <= $upTo AND ${ended} ORDER BY delivery_id LIMIT $limit`,
     ),
     removeBodies: connection.prepare<[string]>(`DELETE FROM webhook_bodies WHERE delivery_id IN (${ids})`),
-    /** Those that wait and whose events are kept for them alone: not for the broker. */
+    /** Waiting deliveries whose events are not kept for the broker anyway. */
     overdue: connection.prepare<[Slice & { readonly dueBefore: RunMs; readonly limit: number }], PendingDelivery>(
       `SELECT ${pendingColumns}
        FROM webhook_deliveries d NOT INDEXED WHERE id > $after AND id <= $upTo AND state IN ('pending', 'retrying')
@@ -138,12 +136,12 @@ function statements(connection: Connection) {
   };
 }
 
-/** Lengths read in one turn: some 2 ms. */
+/** Lengths read in one step: some 2 ms. */
 const sliceCounted = 2_000;
 /** Removed in one transaction: some 2 MiB. */
 const sliceAnswers = 500;
 
-/** Keeps the beginnings of answers within so many bytes in all: the oldest go, their attempts stay. */
+/** Keeps all answers together within a number of bytes: removes the oldest, without their attempts. */
 export class AnswerLimit {
   readonly #store: ChangeStore;
   readonly #sql: HistoryRows['sql'];
@@ -157,7 +155,7 @@ export class AnswerLimit {
     this.#maxBytes = maxBytes;
   }
 
-  /** Of all answers up to countedTo. */
+  /** Of all answers up to id countedTo. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -166,12 +164,12 @@ export class AnswerLimit {
     return this.#countedTo;
   }
 
-  /** Others have removed so many of those that were counted. */
+  /** Counted answers of so many bytes were removed with their deliveries. */
   removed(bytes: number): void {
     this.#bytes -= bytes;
   }
 
-  /** A bounded piece of work: counts what has come, then removes what is too much. True: there is more to do. */
+  /** A bounded step: counts new answers, then removes the excess. True: there is more to do. */
   async step(): Promise<boolean> {
     if (this.#count()) return true;
     if (this.#bytes <= this.#maxBytes) return false;

@@ -1,6 +1,7 @@
-/** Sends deliveries that have ended again: one, or those of a subscription and a time. */
+/** Resends ended deliveries: one, or those of a subscription in a time range. */
+import { setImmediate } from 'node:timers/promises';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { type Instant, parseInstant } from '../../../shared/base/instant.ts';
+import { parseInstant } from '../../../shared/base/instant.ts';
 import type { Audit } from '../../outbox/change-store.ts';
 import { type Caller, type Delivery, type ResendRange, reviewStates } from '../face.ts';
 import { Progress } from '../progress.ts';
@@ -19,36 +20,30 @@ import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sour
 
 export interface ResendOptions extends ReviewOptions {
   readonly review: Review;
-  /** Notified after the commit. */
+  /** Called after the commit. */
   readonly dispatcher: { resent(subscriptionId: number): void };
-  /** Notified within the transaction: no event from this one on may leave the outbox. */
+  /** Called inside the transaction: the outbox keeps the events from this one on. */
   readonly retained: Pick<RetainedEvents, 'retainFrom'>;
 }
 
 type EndState = NonNullable<ResendRange['states']>[number];
 const endStates: readonly string[] = ['rejected', 'failed', 'delivered'] satisfies readonly EndState[];
 
-/** Put among those that wait in one transaction: some 10 ms. */
+/** Resent in one transaction: some 10 ms. */
 const sliceDeliveries = 500;
 /** Rows read to find them: some 2 ms. */
-const sliceLooked = 5_000;
-/** Events examined in one transaction, so that none holds the loop for its deliveries of a large import. */
+const sliceRows = 5_000;
+/** Events checked in one transaction: deliveries of a large import must not block the event loop. */
 const sliceEvents = 20_000;
 
-interface Chosen {
-  /** null: from the first, up to the last. */
-  readonly from: Instant | null;
-  readonly to: Instant | null;
-  readonly states: readonly EndState[];
-}
-/** What it costs to make a body of up to 1 MiB, in events examined. */
+/** Rendering a body of up to 1 MiB costs as much as checking so many events. */
 const makingEvents = 5_000;
 
 export class Resend {
   readonly #o: ResendOptions;
   readonly #sql: ReviewSql;
   readonly #progress: Progress;
-  /** Ids of the subscriptions whose deliveries of a range are being sent again. */
+  /** Ids of subscriptions with a range being resent. */
   readonly #running = new Set<number>();
 
   constructor(options: ResendOptions) {
@@ -62,9 +57,17 @@ export class Resend {
     const { store, dispatcher, running, retained, review } = this.#o;
     const { view, subscriptionId } = await store.maintain((audit) => {
       const { row, subscription } = review.find(deliveryId);
-      if (row.endedAt === null) throw waitsAlready(deliveryId);
+      if (row.endedAt === null) {
+        throw new LinesideError('CONFLICT', `delivery ${deliveryId} waits already to be sent`, {
+          hint: 'nextAttemptInSeconds says when; it is never sent twice at a time.',
+        });
+      }
       const { unavailable } = this.#resendable(row);
-      if (unavailable !== '') throw eventsGone(deliveryId, unavailable);
+      if (unavailable !== '') {
+        throw new LinesideError('CONFLICT', `delivery ${deliveryId} cannot be sent again: ${unavailable}`, {
+          hint: 'What changed can still be read from the records and their history.',
+        });
+      }
       this.#sql.resend.run({ ...row, dueRunMs: running.now() });
       retained.retainFrom(row.firstEvent);
       this.#progress.saveRunning(running);
@@ -77,7 +80,7 @@ export class Resend {
     return view;
   }
 
-  /** In slices, each a transaction with its audit, the loop free between them. Those that end meanwhile are not among them. */
+  /** In slices, each a transaction with its audit, with the event loop free between them. Excludes deliveries that end meanwhile. */
   async resendAll(
     caller: Caller,
     id: string,
@@ -113,7 +116,7 @@ export class Resend {
         after = slice.end;
         found.push(...slice.rows);
         while (found.length >= sliceDeliveries) count += await this.#commit(by, found);
-        await new Promise((resolve) => setImmediate(resolve));
+        await setImmediate();
       }
     }
     while (found.length > 0) count += await this.#commit(by, found);
@@ -126,12 +129,12 @@ export class Resend {
     upTo: number,
   ): { readonly rows: readonly DeliveryRow[]; readonly end: number } {
     const sql = this.#sql.up[sourceOf(meant.state)];
-    const end = Math.min(upTo, sql.end.get(after, sliceLooked - 1) ?? upTo);
+    const end = Math.min(upTo, sql.end.get(after, sliceRows - 1) ?? upTo);
     const found = sql.slice.all({ ...meant, after, end, limit: sliceDeliveries });
     return { rows: found, end: found.length < sliceDeliveries ? end : (found.at(-1)?.id ?? end) };
   }
 
-  /** Takes the first of what was found, one transaction's worth. Answers how many of them were sent again. */
+  /** Resends the first slice of `found` and removes it there. Answers how many were resent. */
   async #commit(by: Request, found: DeliveryRow[]): Promise<number> {
     const { store, dispatcher } = this.#o;
     const { resent, done } = await store.maintain(
@@ -140,7 +143,7 @@ export class Resend {
     );
     found.splice(0, done);
     if (resent > 0) dispatcher.resent(by.subscription.id);
-    if (found.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    if (found.length > 0) await setImmediate();
     return resent;
   }
 
@@ -148,18 +151,18 @@ export class Resend {
   #write(by: Request, slice: readonly DeliveryRow[], audit: Audit): { readonly resent: number; readonly done: number } {
     const { store, cache, running, retained } = this.#o;
     const { caller, subscription, chosen, reason } = by;
-    // Deleted while this waited for its turn to write.
+    // Deleted while this commit waited.
     if (cache.byId(subscription.id) === undefined) return { resent: 0, done: slice.length };
     const resent: DeliveryRow[] = [];
-    let [done, looked] = [0, 0];
+    let [done, cost] = [0, 0];
     for (const row of slice) {
       const checked = this.#resendable(row);
       if (checked.unavailable === '' && this.#sql.resend.run({ ...row, dueRunMs: running.now() }).changes > 0) {
         resent.push(row);
       }
-      looked += checked.looked;
+      cost += checked.cost;
       done++;
-      if (looked >= sliceEvents) break;
+      if (cost >= sliceEvents) break;
     }
     if (resent.length > 0) {
       retained.retainFrom(Math.min(...resent.map(({ firstEvent }) => firstEvent)));
@@ -170,18 +173,15 @@ export class Resend {
     return { resent: resent.length, done };
   }
 
-  /**
-   * Whether a delivery that has ended can be sent again: its body is kept, or all of its events are. Asked inside the
-   * transaction. `unavailable`: '' when it can be, else why not. `looked`: the events that were examined.
-   */
-  #resendable(row: DeliveryRow): { readonly unavailable: string; readonly looked: number } {
+  /** Inside the transaction. `unavailable`: why it cannot be resent, or ''. `cost`: in events checked. */
+  #resendable(row: DeliveryRow): { readonly unavailable: string; readonly cost: number } {
     const { bodies } = this.#o;
-    if (bodies.isKept(row.id)) return { unavailable: '', looked: 1 };
+    if (bodies.isKept(row.id)) return { unavailable: '', cost: 1 };
     const span = row.lastEvent - row.firstEvent + 1;
-    if (this.#sql.events.get(row.firstEvent, row.lastEvent) === span) return { unavailable: '', looked: span };
-    // Others' events have gone from between its own, or some of its own have.
+    if (this.#sql.events.get(row.firstEvent, row.lastEvent) === span) return { unavailable: '', cost: span };
+    // Events of others between its own were removed, or some of its own.
     const made = bodies.bodyOf(row);
-    return { unavailable: 'unavailable' in made ? made.unavailable : '', looked: span + makingEvents };
+    return { unavailable: 'unavailable' in made ? made.unavailable : '', cost: span + makingEvents };
   }
 }
 
@@ -202,21 +202,13 @@ function chosenOf({ from, to, states = reviewStates }: ResendRange, reason: stri
   return { from: begin ?? null, to: end ?? null, states: [...new Set(states)] };
 }
 
+interface Chosen extends Pick<ResendSelection, 'from' | 'to'> {
+  readonly states: readonly EndState[];
+}
+
 interface Request {
   readonly caller: Caller;
   readonly subscription: Subscription;
   readonly chosen: Chosen;
   readonly reason: string;
-}
-
-function waitsAlready(deliveryId: string): LinesideError {
-  return new LinesideError('CONFLICT', `delivery ${deliveryId} waits already to be sent`, {
-    hint: 'nextAttemptInSeconds says when; it is never sent twice at a time.',
-  });
-}
-
-function eventsGone(deliveryId: string, unavailable: string): LinesideError {
-  return new LinesideError('CONFLICT', `delivery ${deliveryId} cannot be sent again: ${unavailable}`, {
-    hint: 'What changed can still be read from the records and their history.',
-  });
 }

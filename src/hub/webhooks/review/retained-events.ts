@@ -1,8 +1,8 @@
-/** Which events of the outbox must stay for webhooks: those not planned yet, and those of deliveries that still wait. */
+/** Events that the outbox must keep for webhooks: those not planned yet, and those of waiting deliveries. */
 import type { Connection } from '../../../shared/storage/open.ts';
 
 /** Deliveries read in one call: some 5 ms. */
-const maxLooked = 20_000;
+const maxRows = 20_000;
 
 interface Position {
   readonly id: number;
@@ -10,8 +10,8 @@ interface Position {
 }
 
 /**
- * The first event of a delivery never falls as its id rises, so the oldest delivery that waits says it for all of them. It
- * is found by walking on from the one found last: those before it do not wait.
+ * The first event of a delivery never falls as its id rises, so the oldest waiting delivery decides. The search continues
+ * from the delivery found last: those before it do not wait.
  */
 export class RetainedEvents {
   readonly #cursor: () => number;
@@ -24,11 +24,10 @@ export class RetainedEvents {
     this.#sql = statements(connection);
   }
 
-  /** No event above this may be removed. Lower than need be while many deliveries are still to be read. */
+  /** No event above this may be removed. Lower than necessary while many deliveries are still to be read. */
   keepAbove(): number {
     const cursor = this.#cursor();
-    // Behind that many; undefined: there are fewer.
-    const behind = this.#sql.end.get(this.#from, maxLooked);
+    const behind = this.#sql.end.get(this.#from, maxRows);
     const last = behind ?? this.#sql.newest.get();
     if (last === undefined) return cursor;
     const waiting = this.#sql.waiting.get(this.#from, last.id);
@@ -38,13 +37,13 @@ export class RetainedEvents {
   }
 
   /**
-   * A delivery whose first event is this one waits again. To be called within the transaction that makes it so (before it
-   * commits: a removal might come next); where that fails nothing is lost but a walk.
+   * A delivery with this first event waits again. Must be called inside the transaction that makes it wait: a removal might
+   * follow its commit. If the transaction fails, only a search is repeated.
    */
   retainFrom(firstEvent: number): void {
     const newest = this.#sql.newest.get();
     if (newest === undefined) return;
-    // The lowest id with such a first event or a later one: ids have gaps, so by halves.
+    // Binary search, because ids have gaps: the lowest id with this first event or a later one.
     let [low, high] = [0, Math.min(this.#from, newest.id)];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);
@@ -59,7 +58,7 @@ export class RetainedEvents {
 function statements(connection: Connection) {
   const columns = 'id, first_event AS firstEvent FROM webhook_deliveries';
   return {
-    // A body that is kept needs no events. By id: the index of those that wait is in another order.
+    // A kept body needs no events. NOT INDEXED: the index webhook_due has another order.
     waiting: connection.prepare<[number, number], Position>(
       `SELECT ${columns} d NOT INDEXED WHERE id BETWEEN ? AND ? AND state IN ('pending', 'retrying')
        AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id) ORDER BY id LIMIT 1`,

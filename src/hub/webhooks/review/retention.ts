@@ -1,7 +1,7 @@
 /**
- * Removes deliveries some days after they ended, those of deleted subscriptions, and the oldest answers where all of them
- * are too many bytes; in slices that hold neither the loop nor a change. By running time alone: the wall clock may jump by
- * years, and no history goes for that. What waits stays, however long; history never takes the room of changes.
+ * Removes deliveries some days after their end, those of deleted subscriptions, and the oldest answers beyond their limit, in
+ * slices that block neither the event loop nor a change. Ages are running time: the wall clock may jump by years. Waiting
+ * deliveries are never removed; history never takes the space of changes.
  */
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { WebhookParts } from '../parts.ts';
@@ -14,28 +14,27 @@ export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'
   readonly keepDeliveredDays: number;
   /** Of rejected and failed ones. */
   readonly keepFailedDays: number;
-  /** Of all answers; beyond it the oldest go. */
   readonly maxAnswerBytes: number;
   /** Of refdata.db (outbox.max_bytes): shares of it bound the history. */
   readonly maxBytes: number;
-  /** Committed: deliveries were removed. */
+  /** Called after the commit. */
   readonly onRemoved: () => void;
 }
 
 const dayMs = 86_400_000;
-/** As long as events stay in the outbox anyway, unless outbox.keep_published_days says otherwise. */
+/** The default of outbox.keep_published_days. */
 const overdueMs = 7 * dayMs;
-/** Of refdata.db, for the bodies of deliveries that have ended. */
+/** Of refdata.db, for the bodies of ended deliveries. */
 const bodyShare = 1 / 8;
-/** Where refdata.db is fuller than that, what was delivered is not kept at all: sooner that goes than changes are refused. */
+/** When refdata.db is fuller, delivered deliveries are removed at once, before changes must be refused. */
 const fullShare = 3 / 4;
-/** A start has more urgent work. */
+/** After the start, which has more urgent work. */
 const firstSweepMs = 60_000;
 const sweepMs = 3_600_000;
 const sweepFullMs = 600_000;
-/** How often it looks whether a subscription was deleted or answers have come: these may be many MiB within the hour. */
-const lookMs = 10_000;
-/** Between slices, so that a sweep over a million deliveries takes half a minute and a tenth of the loop at most. */
+/** Polling interval for deleted subscriptions and new answers, which may be many MiB within an hour. */
+const pollMs = 10_000;
+/** Between slices: a sweep over a million deliveries takes half a minute and at most a tenth of the event loop. */
 const sliceMs = 50;
 const retryMs = 60_000;
 
@@ -50,7 +49,6 @@ export class Retention {
   #bodyBytes = 0;
   readonly #loop: Loop;
 
-  /** Not started yet. */
   constructor(options: RetentionOptions) {
     const { store, maxAnswerBytes, clock, logger } = options;
     this.#o = options;
@@ -73,19 +71,18 @@ export class Retention {
     this.#loop.start(sliceMs);
   }
 
-  /** A slice that is under way ends first. */
   stop(): Promise<void> {
     return this.#loop.stop();
   }
 
-  /** Answers, and bodies that are kept for review; the latter as of the last sweep. */
+  /** Of answers, and of the bodies kept for review as of the last sweep. */
   historyBytes(): number {
     return this.#answers.bytes + this.#bodyBytes;
   }
 
   async #pass(): Promise<number> {
     try {
-      return (await this.#slice()) ? sliceMs : lookMs;
+      return (await this.#slice()) ? sliceMs : pollMs;
     } catch (error) {
       throw storeFailure(this.#o.store, error);
     }
@@ -110,7 +107,7 @@ export class Retention {
     return new Sweep({ ...this.#o, ...parts }, excess);
   }
 
-  /** Whether there is room; answers how many bytes of bodies are too many, as of the last sweep. */
+  /** Bytes of bodies above their limit, as of the last sweep. Also checks how full refdata.db is. */
   #excess(): number {
     const { store, maxBytes, logger } = this.#o;
     const wasFull = this.#isFull;
@@ -142,31 +139,30 @@ export class Retention {
 interface SweepOptions extends Pick<RetentionOptions, 'store' | 'bodies' | 'onRemoved'> {
   readonly rows: HistoryRows;
   readonly answers: AnswerLimit;
-  /** Asked for each slice. */
   readonly ages: () => Ages;
 }
 
-/** Deliveries read in one turn: less than 2 ms. */
-const sliceLooked = 2_000;
+/** Deliveries read in one slice: less than 2 ms. */
+const sliceRows = 2_000;
 /** Body templates removed in one transaction. */
 const sliceTemplates = 500;
-/** Bodies removed in one transaction: of 100 KiB each, as those of large imports are, some 6 MiB. */
+/** Bodies removed in one transaction: with 100 KiB each, as after a large import, some 6 MiB. */
 const sliceBodies = 64;
-/** Bodies kept in one transaction; to make and deflate 1 MiB takes some 30 ms. */
+/** Bodies kept in one transaction: rendering and deflating 1 MiB takes some 30 ms. */
 const sliceOverdue = 64;
 const sliceBodyBytes = 1024 * 1024;
 
 /**
- * One walk over all deliveries in slices, removing what is old or of no subscription, and keeping the bodies of what has long
- * been due; then the subscriptions and body templates it was kept for.
+ * One pass over all deliveries in slices: removes old ones and those of deleted subscriptions, keeps the bodies of overdue
+ * ones; then removes the deleted subscriptions and unused body templates.
  */
 class Sweep {
   readonly #o: SweepOptions;
-  /** Subscriptions that were deleted when it began: behind its end they have no deliveries. */
+  /** Subscriptions deleted before the sweep: after it they have no deliveries. */
   readonly #deleted: readonly number[];
-  /** Body templates that no subscription had when it began, less those of deliveries it came by: of none, when it has ended. */
+  /** Body templates without a subscription at the start, less those of deliveries seen since: at the end, unused ones. */
   readonly #templates: Set<number>;
-  /** Bytes of bodies that are still to be removed. */
+  /** Bytes of bodies still to remove. */
   #excess: number;
   #after = 0;
   #walked = false;
@@ -179,12 +175,12 @@ class Sweep {
     this.#templates = new Set(options.rows.sql.unusedTemplates.all());
   }
 
-  /** Of the bodies it came by. */
+  /** Of the bodies seen. */
   get bodyBytes(): number {
     return this.#bodyBytes;
   }
 
-  /** A bounded piece of work. True: there is more to do. After a failure it resumes where it was. */
+  /** A bounded step. True: there is more to do. After a failure it resumes where it was. */
   async step(): Promise<boolean> {
     if (!this.#walked) {
       await this.#slice();
@@ -199,11 +195,11 @@ class Sweep {
 
   async #slice(): Promise<void> {
     const { store, rows, answers, ages, onRemoved } = this.#o;
-    const end = rows.sql.sliceEnd.get(this.#after, sliceLooked - 1);
+    const end = rows.sql.sliceEnd.get(this.#after, sliceRows - 1);
     let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     let isWhole = true;
     if (rows.removable(slice, ages()).ids.length > 0) {
-      // Looked at again inside the transaction: while it waited for its turn one may have been sent again.
+      // Read again inside the transaction: a delivery may have been resent while this commit waited.
       const { ids, whole, bytes } = await store.maintain(() => {
         const found = rows.removable(slice, ages());
         return { ...found, bytes: rows.remove(found.ids, answers.countedTo) };
@@ -225,9 +221,9 @@ class Sweep {
   }
 
   /**
-   * Keeps the bodies of deliveries that have been due for long, as a paused or blocked subscription's are: else one of them
-   * would keep every later event of the device in the outbox, up to its budget. Bodies of events that the outbox keeps for
-   * the broker anyway are not kept. Answers up to which delivery of the slice it is done.
+   * Keeps the bodies of overdue deliveries, as those of a paused or blocked subscription: else one of them would keep every
+   * later event in the outbox, up to its budget. Not while the outbox keeps their events for the broker anyway. Answers the
+   * last delivery of the slice that is done.
    */
   async #keepOverdue(slice: Slice): Promise<number> {
     const { store, rows, bodies, ages } = this.#o;
@@ -237,7 +233,7 @@ class Sweep {
       const found = rows.sql.overdue.all(parameters);
       let bytes = 0;
       for (const delivery of found) {
-        // One that cannot be made has nothing to keep; its attempt will report it.
+        // A body that cannot be rendered is reported by the delivery's attempt.
         bytes += bodies.keep(delivery);
         if (bytes >= sliceBodyBytes) return delivery.id;
       }
@@ -246,9 +242,8 @@ class Sweep {
   }
 
   /**
-   * Brings the bodies that are kept of ended deliveries back within their limit, the oldest first: a subscriber that refuses
-   * everything for weeks must not fill refdata.db. Whose body has gone can be sent again while its events are kept. Answers
-   * up to which delivery of the slice it is done.
+   * Removes the oldest bodies of ended deliveries beyond their limit: a subscriber that refuses everything for weeks must not
+   * fill refdata.db. Such a delivery can be resent while its events are kept. Answers the last delivery that is done.
    */
   async #cutBodies(slice: Slice): Promise<number> {
     const { store, rows } = this.#o;
@@ -267,7 +262,7 @@ class Sweep {
     return removed.length < sliceBodies ? slice.upTo : (removed.at(-1) ?? slice.upTo);
   }
 
-  /** Deliveries that have come since the walk's last slice may have one of these templates. */
+  /** Except templates of deliveries that came after the last slice. */
   async #removeTemplates(): Promise<boolean> {
     if (this.#templates.size === 0) return false;
     const { store, rows } = this.#o;

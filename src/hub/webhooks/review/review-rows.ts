@@ -1,4 +1,4 @@
-/** The SQL of review: deliveries by pages, their attempts, and sending them again. */
+/** The SQL of review: deliveries by pages, their attempts, and resending. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
@@ -16,30 +16,28 @@ export interface AttemptRow {
   readonly status: number | null;
   readonly cause: Cause | '';
   readonly message: string;
-  /** The beginning of the answer; null: none is kept. */
+  /** The beginning of the answer; null: not kept. */
   readonly answer: Buffer | null;
 }
 
-/** A delivery with its last attempt, whose columns are null where there was none. */
+/** A delivery with its last attempt; null: there was none. */
 export type ListedRow = DeliveryRow & { readonly [K in Exclude<keyof AttemptRow, 'answer'>]: AttemptRow[K] | null };
 
-/** Which rows a walk goes over: all of them, or by their index those of a review state. */
-type Source = 'all' | 'rejected' | 'failed';
-
-export function sourceOf(state: DeliveryState | null): Source {
+/** Rejected and failed deliveries are found by their index, others by reading all rows. */
+export function sourceOf(state: DeliveryState | null): 'all' | 'rejected' | 'failed' {
   return state === 'rejected' || state === 'failed' ? state : 'all';
 }
 
-/** Of one subscription and state, those of a time: occurredAt at or after `from`, before `to`. */
+/** occurredAt at or after `from`, before `to`. */
 export interface ResendSelection {
   readonly subscriptionId: number;
   readonly state: DeliveryState;
-  /** null: from the first, up to the last. */
+  /** null: unbounded. */
   readonly from: Instant | null;
   readonly to: Instant | null;
 }
 
-/** Attempts shown of a delivery, the newest: each time it is sent again may add ten with 4 KiB of answer. */
+/** The newest are shown: each resend may add ten attempts with answers of 4 KiB. */
 const shownAttempts = 200;
 
 const deliveryColumns = `${pendingColumns}, events, ended_at AS endedAt`;
@@ -47,13 +45,8 @@ const attemptColumns = 'attempt, at, elapsed_ms AS elapsedMs, status, cause, mes
 const withLast = `SELECT ${deliveryColumns}, ${attemptColumns} FROM webhook_deliveries d
   LEFT JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt = d.attempts`;
 
-/** To the letter as in the partial index webhook_review. */
+/** Must be the same text as in the partial index webhook_review. */
 const isForReview = "state IN ('rejected', 'failed')";
-const conditions: Readonly<Record<Source, string>> = {
-  all: 'TRUE',
-  rejected: `${isForReview} AND state = 'rejected'`,
-  failed: `${isForReview} AND state = 'failed'`,
-};
 
 interface PageParameters {
   /** A JSON list of ids. */
@@ -69,7 +62,7 @@ export type ReviewSql = ReturnType<typeof reviewSql>;
 
 export function reviewSql(connection: Connection) {
   return {
-    /** Newest first: the row so far behind an id; the deliveries down to it. */
+    /** Newest first. `end`: the id at an offset from another id; `page`: the deliveries down to it. */
     down: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
@@ -81,7 +74,7 @@ export function reviewSql(connection: Connection) {
          AND subscription_id IN (SELECT value FROM json_each($subscriptions)) ORDER BY d.id DESC LIMIT $limit`,
       ),
     })),
-    /** Oldest first: the row so far behind an id; the deliveries up to it. */
+    /** Oldest first, likewise. */
     up: bySource((condition) => ({
       end: connection
         .prepare<[number, number], number>(
@@ -96,16 +89,15 @@ export function reviewSql(connection: Connection) {
     })),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
     newest: connection.prepare<[], number>('SELECT coalesce(max(id), 0) FROM webhook_deliveries').pluck(),
-    /** Newest first, of very many the newest. */
+    /** Newest first. */
     attempts: connection.prepare<[number], AttemptRow>(
       `SELECT ${attemptColumns}, body AS answer FROM webhook_attempts LEFT JOIN webhook_answers ON id = answer_id
        WHERE delivery_id = ? ORDER BY attempt DESC LIMIT ${shownAttempts}`,
     ),
-    /** Events of these ids that are kept, for whatever subscription. */
     events: connection
       .prepare<[number, number], number>('SELECT count(*) FROM outbox_events WHERE id BETWEEN ? AND ?')
       .pluck(),
-    /** In a transaction. Changes nothing: it waits, or is not there any more as it was read. */
+    /** In a transaction. Changes nothing when the delivery waits, or was changed since it was read. */
     resend: connection.prepare<[Pick<PendingDelivery, 'id' | 'nonce' | 'state' | 'dueRunMs'>]>(
       `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = @dueRunMs, ended_at = NULL,
          ended_run_ms = NULL
@@ -114,10 +106,7 @@ export function reviewSql(connection: Connection) {
   };
 }
 
-function bySource<T>(prepare: (condition: string) => T): Readonly<Record<Source, T>> {
-  return {
-    all: prepare(conditions.all),
-    rejected: prepare(conditions.rejected),
-    failed: prepare(conditions.failed),
-  };
+function bySource<T>(prepare: (condition: string) => T): Readonly<Record<ReturnType<typeof sourceOf>, T>> {
+  const of = (state: string): T => prepare(`${isForReview} AND state = '${state}'`);
+  return { all: prepare('TRUE'), rejected: of('rejected'), failed: of('failed') };
 }

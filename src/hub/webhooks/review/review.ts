@@ -1,4 +1,4 @@
-/** Deliveries for those who review them: by pages, each with its attempts. */
+/** Deliveries for review: by pages, each with its attempts. */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Page } from '../../outbox/paging.ts';
@@ -13,9 +13,9 @@ import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } 
 export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'bodies' | 'running'>;
 
 /** Rows read for one page, some 5 ms: a page of a rare state may be short. */
-const pageLooked = 20_000;
-/** Looked at in one step towards that: a page without a filter ends in the first. */
-const stepLooked = 2_000;
+const pageRows = 20_000;
+/** Rows read in one step: a page without a filter needs one. */
+const stepRows = 2_000;
 
 export class Review {
   readonly #o: ReviewOptions;
@@ -37,7 +37,7 @@ export class Review {
     return { items: rows.map((row) => this.view(row)), nextCursor: next === undefined ? undefined : String(next) };
   }
 
-  /** `next`: what the next page is behind; undefined: this is the last. */
+  /** `next`: cursor of the next page; undefined: this is the last. */
   #page(
     wanted: { readonly subscriptions: string; readonly state: DeliveryState | null },
     before: number,
@@ -46,9 +46,9 @@ export class Review {
     const sql = this.#sql.down[sourceOf(wanted.state)];
     const found: ListedRow[] = [];
     let from = before;
-    for (let looked = 0; looked < pageLooked; looked += stepLooked) {
-      const end = sql.end.get(from, stepLooked - 1);
-      // One more than is shown: whether another page follows.
+    for (let read = 0; read < pageRows; read += stepRows) {
+      const end = sql.end.get(from, stepRows - 1);
+      // One more than is shown, to see whether another page follows.
       found.push(...sql.page.all({ ...wanted, before: from, end: end ?? 0, limit: limit + 1 - found.length }));
       if (found.length > limit) return { rows: found.slice(0, limit), next: found[limit - 1]?.id };
       if (end === undefined) return { rows: found, next: undefined };
@@ -84,7 +84,7 @@ export class Review {
     return 'unavailable' in made ? null : made.body.toString('utf8');
   }
 
-  /** Throws NOT_FOUND. A deleted subscription's deliveries are gone for everyone. */
+  /** Throws NOT_FOUND, also for deliveries of a deleted subscription. */
   find(deliveryId: string): { readonly row: ListedRow; readonly subscription: Subscription } {
     const key = deliveryKeyOf(deliveryId);
     const row = key === undefined ? undefined : this.#sql.one.get(key.id);
@@ -94,7 +94,7 @@ export class Review {
   }
 }
 
-/** undefined: no delivery was ever called so. */
+/** undefined: not a delivery's id. */
 function deliveryKeyOf(deliveryId: string): Pick<PendingDelivery, 'id' | 'nonce'> | undefined {
   const [, id = '', nonce = ''] = /^([1-9]\d{0,14})-([0-9a-f]{16})$/.exec(deliveryId) ?? [];
   return nonce === '' ? undefined : { id: Number(id), nonce };
@@ -117,7 +117,7 @@ function deliveryView(row: ListedRow, subscriptionName: string, runMs: RunMs): D
   };
 }
 
-/** Without the answer: a list holds no bodies of any kind. */
+/** Without the answer: lists hold no bodies. */
 function lastAttempt({ attempt, at, elapsedMs, status, cause, message }: ListedRow): Attempt | null {
   if (attempt === null || at === null || elapsedMs === null || cause === null || message === null) return null;
   return attemptView({ attempt, at, elapsedMs, status, cause, message, answer: null });
@@ -132,7 +132,7 @@ function attemptView({ status, cause, answer, ...attempt }: AttemptRow): Attempt
   };
 }
 
-/** Cut anywhere: half a character at its end is left out. What is no UTF-8 has U+FFFD in its place. */
+/** The answer may be cut inside a character, which is left out. Invalid UTF-8 becomes U+FFFD. */
 function textOf(answer: Buffer): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(answer, { stream: true });
 }

@@ -1,24 +1,23 @@
-/** The subscriptions in memory: what is committed, and whether each can be served now. */
+/** The committed subscriptions in memory, and whether each can be served now. */
 import type { Scope } from '../../outbox/event.ts';
 import type { RunMs } from '../progress.ts';
 import type { StoredSubscription } from './rows.ts';
 import type { Opened, SecretBox } from './secrets.ts';
 import type { Secrets, Subscription } from './subscription.ts';
 
-/** Whose scopes bound a subscription: the tokens by their names, and "local". */
+/** The tokens by their names, and "local": their scopes limit a subscription. */
 export interface Consumers {
-  /** Those that are open to it now. undefined: there is none of this name. */
+  /** undefined: there is no such consumer. */
   scopesOf(name: string): readonly Scope[] | undefined;
-  /** Whether they could be found out since the start; if not asked: they could. */
+  /** False until the tokens could be read once since the start. Default: true. */
   isKnown?(): boolean;
-  /** One came, went, or has other scopes. */
+  /** A consumer was added or removed, or its scopes changed. */
   onChanged(listener: () => void): void;
 }
 
-/** While a secret cannot be read the key file is read again so often: a restored one is found without a restart. */
+/** Interval of reading the key file again while a secret is unreadable: a restored key works without a restart. */
 const keyReloadMs = 5_000;
 
-/** What the parts that plan and deliver read of the cache. */
 export type SubscriptionSource = Pick<
   SubscriptionCache,
   'all' | 'byId' | 'secrets' | 'blocked' | 'openScopes' | 'onChanged'
@@ -37,7 +36,7 @@ export class SubscriptionCache {
   readonly #runningNow: () => RunMs;
   readonly #listeners: ((id: number | undefined) => void)[] = [];
   readonly #entries = new Map<number, StoredSubscription>();
-  /** Secrets, or why they cannot be read, under the key of this generation; to open one takes as long as to sign with it. */
+  /** For the key of this generation: opening a secret takes as long as signing with it. */
   #opened = new WeakMap<Buffer, Opened>();
   #generation: number;
   #reloadedAt: RunMs;
@@ -54,7 +53,7 @@ export class SubscriptionCache {
     consumers.onChanged(() => this.#notify(undefined));
   }
 
-  /** In the order of their ids. A new array whenever one has changed: compare by identity. */
+  /** In the order of their ids. A new array after each change. */
   all(): readonly Subscription[] {
     return this.#all;
   }
@@ -67,7 +66,7 @@ export class SubscriptionCache {
     return this.#entries.get(id);
   }
 
-  /** The current secret and, within its grace, the one before. `unreadable`: they cannot be opened, with the reason. */
+  /** The current secret and, within its grace, the previous one. `unreadable`: the reason. */
   secrets(id: number, runMs: RunMs): Secrets | { readonly unreadable: string } {
     const entry = this.#entries.get(id);
     if (entry === undefined) return { unreadable: 'there is no such subscription' };
@@ -94,10 +93,7 @@ export class SubscriptionCache {
     return 'secret' in opened ? opened.secret : undefined;
   }
 
-  /**
-   * '' while it is served, else why nothing is sent to it (consumer gone, none of its scopes open, secret unreadable). One of
-   * whose scopes some are open is served with what they let through: openScopes().
-   */
+  /** Why nothing is sent to it (consumer removed, no scope open, secret unreadable), or ''. See also openScopes(). */
   blocked(subscription: Subscription): string {
     if (this.#consumers.isKnown?.() === false) return unknownText;
     const { consumer } = subscription;
@@ -116,24 +112,24 @@ export class SubscriptionCache {
     ].join('; ');
   }
 
-  /** As people see it: also what of it is not sent while the rest is. */
+  /** For display: blocked(), or the scopes that are not sent. */
   limitation(subscription: Subscription): string {
     const closed = subscription.scopes.filter((scope) => !this.openScopes(subscription).includes(scope));
     return this.blocked(subscription) || (closed.length === 0 ? '' : closedText(subscription, closed));
   }
 
-  /** Of its scopes, those that are open to its consumer now. */
+  /** Its scopes that are open to its consumer now. */
   openScopes({ consumer, scopes }: Subscription): readonly Scope[] {
     const open = this.#consumers.scopesOf(consumer);
     return open === undefined ? [] : scopes.filter((scope) => open.includes(scope));
   }
 
-  /** After each commit that changed one; undefined: any may have changed (the tokens did). */
+  /** Called after each commit; undefined: the tokens or the key changed. */
   onChanged(listener: (id: number | undefined) => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Commits that waited for an import may be reported out of order: an older version does not undo a newer one, or a removal. */
+  /** Commits that waited for an import may arrive out of order: an older version must not undo a newer one, or a removal. */
   changed(entry: StoredSubscription): void {
     const { id, version } = entry.subscription;
     const before = this.#entries.get(id)?.subscription;
@@ -165,12 +161,12 @@ export class SubscriptionCache {
     this.#reloadedAt = now;
     const before = this.#box.generation;
     this.#box.reload();
-    // Later: who asks now is in the midst of what the listeners would begin again.
+    // Later: the caller may be inside work that the listeners would restart.
     if (this.#box.generation !== before) queueMicrotask(() => this.#notify(undefined));
   }
 }
 
-/** A caller that reads of a missing token would create it again. */
+/** Must not say that a token is missing: an operator would create it again. */
 const unknownText =
   'nothing is planned or sent yet: the tokens file has not been readable since the start, so who the consumers are is not known';
 

@@ -1,9 +1,9 @@
-/** Which events a subscription takes. body-source.ts asks the same of SQL; a test holds the two together. Pure. */
+/** Which events a subscription takes. body-source.ts has the same rule in SQL; a test compares the two. Pure. */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Action, Category, Scope } from '../../outbox/event.ts';
 import type { Filter } from '../face.ts';
 
-/** All of an event that decides who takes it. */
+/** The fields of an event that filters read. */
 export interface EventKind {
   readonly scope: Scope;
   readonly dictionary: string;
@@ -14,7 +14,7 @@ export interface EventKind {
 
 export const recordCategory = 'dict.record.*' satisfies Category;
 
-/** `actions` are those of records: the steps of definitions and drafts are no such actions, and pass. */
+/** `actions` filters record events only. */
 export function filterOf(filter: Filter): (kind: EventKind) => boolean {
   const scopes = new Set<string>(filter.scopes);
   const [dictionaries, actions, categories] = [
@@ -51,15 +51,14 @@ export function filterColumns({ scopes, dictionaries, actions, categories }: Fil
   };
 }
 
-/** `owner`: whose filter it is, for the message of STORAGE_DAMAGED. */
+/** Throws STORAGE_DAMAGED. `owner`: for the message. */
 export function filterIn({ scopes, dictionaries, actions, categories }: FilterColumns, owner: string): Filter {
   const list = (stored: string | null): readonly string[] | null => {
     try {
       return stored === null ? null : (JSON.parse(stored) as string[]);
     } catch (cause) {
-      throw new LinesideError('STORAGE_DAMAGED', `refdata.db is damaged: a filter of the ${owner} is not a list`, {
-        cause,
-      });
+      const message = `refdata.db is damaged: a filter of the ${owner} is not a list`;
+      throw new LinesideError('STORAGE_DAMAGED', message, { cause });
     }
   };
   return {

@@ -1,11 +1,10 @@
-/** The SQL of subscriptions. What writes runs inside the transaction that changes a subscription. */
+/** The SQL of subscriptions. Writes run inside the transaction of the change. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { RunMs } from '../progress.ts';
 import { type FilterColumns, filterColumns, filterIn } from './filter.ts';
 import type { Subscription } from './subscription.ts';
 
-/** All of a subscription's row. */
 export interface StoredSubscription {
   readonly subscription: Subscription;
   readonly createdAt: Instant;
@@ -53,7 +52,7 @@ export class SubscriptionRows {
     return row === undefined ? undefined : storedOf(row);
   }
 
-  /** A row that is still to be filled in by update(); answers its id. */
+  /** Creates a row that update() must fill; answers its id, which seals the secret. */
   insert(consumer: string, createdAt: Instant): number {
     return Number(this.sql.insert.run(consumer, createdAt).lastInsertRowid);
   }
@@ -69,11 +68,10 @@ function statements(connection: Connection) {
     all: connection.prepare<[], Row>(`${select} ORDER BY id`),
     one: connection.prepare<[number], Row>(`${select} AND id = ?`),
     count: connection.prepare<[], number>('SELECT count(*) FROM webhook_subscriptions WHERE deleted = 0').pluck(),
-    /** The first of this name. */
     idOf: connection
       .prepare<[string], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 0 AND name = ? ORDER BY id')
       .pluck(),
-    /** Names that more than one has. */
+    /** Names of more than one subscription. */
     sameNames: connection.prepare<[], { readonly name: string; readonly ids: string }>(
       `SELECT name, group_concat(id, ' ' ORDER BY id) AS ids FROM webhook_subscriptions WHERE deleted = 0
        GROUP BY name HAVING count(*) > 1 ORDER BY name`,
@@ -88,7 +86,7 @@ function statements(connection: Connection) {
          form_id = @templateId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
          previous_until_run_ms = @previousUntil WHERE id = @id`,
     ),
-    /** It is hidden, and its secrets are gone; the row stays as long as there are deliveries of it. */
+    /** Retention removes the row with its deliveries; the secrets are erased at once. */
     remove: connection.prepare<[Instant, number]>(
       `UPDATE webhook_subscriptions SET deleted = 1, updated_at = ?, secret = x'', previous_secret = NULL,
          previous_until_run_ms = NULL WHERE id = ?`,

@@ -1,6 +1,6 @@
 /**
- * The subscribers' secrets as they are stored: sealed by a key that lies in a file of its own, so that a copy of refdata.db
- * alone gives none away. AES-256-GCM, bound to the subscription's id.
+ * The subscribers' secrets as stored: sealed by a key in its own file, so that a copy of refdata.db alone discloses none.
+ * AES-256-GCM, bound to the subscription's id.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -9,9 +9,9 @@ import { LinesideError, messageOf, systemCode } from '../../../shared/base/error
 import { replaceSynced, syncPath } from '../../../shared/base/synced-file.ts';
 
 export const keyBytes = 32;
-/** A sealed secret: this byte, the nonce, the tag, the rest. */
+/** A sealed secret: this byte, the nonce, the tag, the ciphertext. */
 const sealVersion = 1;
-/** NIST SP 800-38D: 96 bits of chance do for 2^32 secrets under one key. */
+/** NIST SP 800-38D: 96 random bits suffice for 2^32 secrets under one key. */
 const nonceBytes = 12;
 const tagBytes = 16;
 
@@ -23,7 +23,7 @@ export class SecretBox {
   #key: Buffer | undefined;
   #fault = '';
   #generation = 0;
-  /** The key file and its name are synced: another process may have been killed before it came to that. */
+  /** The key file and its directory are synced: another process may have been killed before that. */
   #isDurable = false;
 
   constructor(keyFile: string, onKeyMade = (): void => {}) {
@@ -32,12 +32,12 @@ export class SecretBox {
     this.reload();
   }
 
-  /** Another number each time the key is another one. */
+  /** Changes with the key. */
   get generation(): number {
     return this.#generation;
   }
 
-  /** Reads the key file again. While it cannot be read the key that was read stays in use: what it has sealed is served. */
+  /** Reads the key file again. While it is unreadable the last key stays in use. */
   reload(): void {
     const found = readKey(this.#keyFile);
     if ('key' in found) this.#adopt(found.key);
@@ -45,8 +45,8 @@ export class SecretBox {
   }
 
   /**
-   * Makes the key where there is none. When it returns the key is on the medium: no secret is stored that nothing can open
-   * after a power cut. Throws STORAGE_FULL, STORAGE_FAILED.
+   * Creates the key if there is none. The key is on the medium when this returns, so that a power failure leaves no secret
+   * without its key. Throws STORAGE_FULL, STORAGE_FAILED.
    */
   seal(subscriptionId: number, secret: string): Buffer {
     const key = this.#durableKey();
@@ -116,13 +116,13 @@ function boundTo(subscriptionId: number): Buffer {
   return Buffer.from(String(subscriptionId));
 }
 
-/** `gone`: there is none; a new one harms no file. */
+/** `gone`: there is no file, so that a new key overwrites nothing. */
 type KeyFound = { readonly key: Buffer } | { readonly fault: string; readonly gone: boolean };
 
 function readKey(keyFile: string): KeyFound {
   const fault = (what: string): KeyFound => ({ fault: `the key file ${keyFile} ${what}`, gone: false });
   try {
-    // Without O_NONBLOCK a pipe in its place would hold the thread.
+    // Without O_NONBLOCK a pipe in its place would block the thread.
     const fd = fs.openSync(keyFile, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
     try {
       const stat = fs.fstatSync(fd);

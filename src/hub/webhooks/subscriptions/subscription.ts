@@ -1,7 +1,6 @@
 /**
- * A subscription, and what it may be: every fault of a request at once, and what is stored of one that has none; why a request
- * is refused. The egress guard checks the URL. A fault names its field and quotes nothing: secrets are pasted into wrong
- * fields. Pure.
+ * The rules of subscriptions: all faults of a request at once, and the terms of one without faults. The egress guard checks
+ * the URL. A fault names its field and quotes no value: secrets are pasted into wrong fields. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
@@ -15,14 +14,13 @@ import {
   type SubscriptionRequest,
 } from '../face.ts';
 
-/** What a patch can change. */
+/** The part of a subscription that a patch can change. */
 export interface Terms extends Filter {
   readonly name: string;
   readonly url: string;
   readonly active: boolean;
 }
 
-/** A subscription as planner and dispatcher know it. Only those that are not deleted. */
 export interface Subscription extends Terms {
   readonly id: number;
   readonly consumer: string;
@@ -38,27 +36,26 @@ export interface Secrets {
 }
 
 export const defaultGraceSeconds = 86_400;
-/** A month: subscribers that are changed by hand are changed by then. */
+/** A month, for subscribers that are changed by hand. */
 const maxGraceSeconds = 2_592_000;
 const minSecretBytes = 16;
 const maxSecretBytes = 1_024;
-/** Of a filter. 1,000 names of 128 characters are 128 KiB in memory, in each body template and in the audit. */
+/** For each list of a filter. 1,000 names of 128 characters are 128 KiB in memory, in each body template and in the audit. */
 const maxListed = 1_000;
 const maxReasonCharacters = 1_000;
 
-/** It goes into a header as it is: HTTP libraries cut spaces off the ends, and know no other characters for certain. */
+/** It is sent in a header: HTTP libraries trim spaces, and not all of them support other characters. */
 const namePattern = new RegExp(SUBSCRIPTION_NAME);
 const dictionaryPattern = new RegExp(DICTIONARY_NAME);
 
-/** What the scopes of a subscription are bounded by. */
+/** Limits of a subscription's scopes. */
 export interface Bounds {
-  /** The scopes of the consumer; undefined: there is no such consumer. */
+  /** undefined: there is no such consumer. */
   readonly consumer: readonly Scope[] | undefined;
-  /** The caller's own. */
   readonly caller: readonly Scope[];
 }
 
-/** What a subscription takes that names no scopes. */
+/** The scopes of a subscription that names none. */
 export function openTo({ consumer, caller }: Bounds): readonly Scope[] {
   return (consumer ?? []).filter((scope) => caller.includes(scope));
 }
@@ -71,7 +68,7 @@ export function requestFaults(request: SubscriptionRequest, bounds: Bounds): rea
   ];
 }
 
-/** `before`: the scopes that it has. */
+/** `before`: the present scopes. */
 export function patchFaults(patch: SubscriptionPatch, bounds: Bounds, before: readonly Scope[]): readonly string[] {
   const { name, url, active, scopes, dictionaries, actions, categories } = patch;
   const given = [name, url, active, scopes, dictionaries, actions, categories].some((value) => value !== undefined);
@@ -85,7 +82,7 @@ export function patchFaults(patch: SubscriptionPatch, bounds: Bounds, before: re
   ];
 }
 
-/** Another URL for scopes that are not the caller's own would bring it their records. Any admin may stop a subscription. */
+/** With another URL the caller could receive records of scopes that are closed to it. Any admin may stop a subscription. */
 function keptScopesFaults(before: readonly Scope[], { caller }: Bounds): readonly string[] {
   const closed = before.filter((scope) => !caller.includes(scope));
   return closed.length === 0
@@ -136,12 +133,10 @@ export function patchedTerms(before: Terms, patch: SubscriptionPatch, open: read
   };
 }
 
-/** Whether deliveries of the one would be made otherwise than those of the other. */
 export function hasSameTemplate(a: Terms, b: Terms): boolean {
   return a.name === b.name && filters.every((field) => isSame(a[field], b[field]));
 }
 
-/** What of `after` is not as it was. */
 export function changesOf(before: Terms, after: Terms): Partial<Terms> {
   const changed = (['name', 'url', 'active', ...filters] as const).filter((key) => !isSame(before[key], after[key]));
   return Object.fromEntries(changed.map((key) => [key, after[key]]));
@@ -208,14 +203,14 @@ function dictionaryFault(name: string): string {
 }
 
 export function secretFaults(secret: string): readonly string[] {
-  // A half pair would be replaced before it is used as a key: the two sides would not have the same one.
+  // Half a pair would be replaced before its use as a key: the two sides would have different keys.
   if (!secret.isWellFormed()) return ['/secret has half of a surrogate pair, which is no character'];
   const bytes = secret.length > maxSecretBytes ? Infinity : new TextEncoder().encode(secret).length;
   if (bytes >= minSecretBytes && bytes <= maxSecretBytes) return [];
   return [`/secret must have ${minSecretBytes} to ${maxSecretBytes} bytes in UTF-8`];
 }
 
-/** undefined: no id was ever written like this. */
+/** undefined: not an id. */
 export function idOf(text: string): number | undefined {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined;
 }
@@ -230,7 +225,7 @@ export function noSubscription(): LinesideError {
   });
 }
 
-/** `subject`: what has the faults. Throws INVALID_ARGUMENT where there are any. */
+/** Throws INVALID_ARGUMENT when there are reasons. `subject`: for the message. */
 export function refuse(subject: string, reasons: readonly string[]): void {
   const [only] = reasons;
   if (only === undefined) return;

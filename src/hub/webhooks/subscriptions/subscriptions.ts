@@ -1,4 +1,4 @@
-/** Subscriptions as they are made, read, changed and deleted: each change in one transaction with its audit, and then in memory. */
+/** Subscriptions are created, read, changed and deleted: each change in one transaction with its audit, then in memory. */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText, isExpected } from '../../../shared/base/expected-version.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
@@ -43,24 +43,23 @@ export interface SubscriptionsOptions {
   readonly store: ChangeStore;
   readonly egress: Pick<EgressGuard, 'faults'>;
   readonly consumers: Consumers;
-  /** Of the key that seals the secrets; made when the first secret is stored. */
+  /** The key that seals the secrets; created with the first secret. */
   readonly keyFile: string;
   readonly runningNow: () => RunMs;
-  /** Called when subscriptions change, not before: the planner itself is made with the cache. */
+  /** Not called before the first change: the planner is created after the cache. */
   readonly planner: {
-    /** Resolves when everything that was committed when it was called is planned. */
+    /** Resolves when all events committed before are planned. */
     caughtUp(): Promise<void>;
-    /** Events up to this one are planned, and that is committed or lost nothing by not being. */
     cursor(): number;
   };
   readonly logger: Logger;
 }
 
-/** Each event is matched against all of them, and each may have 1,000 names in its filter. */
+/** Each event is matched against all of them, each with up to 1,000 names in its filter. */
 const maxSubscriptions = 200;
 /**
- * Times that a change lets the planner catch up with what was committed while it waited for its turn to write. The device's
- * own facts and other writers come between by chance, each time by one commit: fifty in a row is a writer that never ends.
+ * How often a change lets the planner catch up with commits that came while the change waited. Other writers come between
+ * by chance, one commit at a time: fifty in a row is a writer without end.
  */
 const maxCatchUps = 50;
 
@@ -74,7 +73,7 @@ export function openSubscriptions(options: SubscriptionsOptions): Subscriptions 
   try {
     const box = new SecretBox(keyFile, onKeyMade);
     const rows = new SubscriptionRows(store.connection);
-    // From before names had to be different.
+    // Older versions allowed equal names.
     for (const { name, ids } of rows.sql.sameNames.all()) {
       logger.warn('webhook subscriptions have the same name: rename all but one', { name, ids });
     }
@@ -183,7 +182,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     const entry = await this.#afterPlanning(() =>
       this.#commit(caller, reason, (change) => {
         const stored = this.#stored(subscription.id, version);
-        // Another change may have come between.
+        // Another change may have been committed meanwhile.
         refuse('the change', patchFaults(patch, bounds, stored.subscription.scopes));
         if (patch.name !== undefined && patch.name !== stored.subscription.name) this.#mustBeFree(patch.name);
         if (this.#o.planner.cursor() < this.#progress.lastEvent()) throw new Unplanned();
@@ -245,7 +244,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     return this.#view(entry);
   }
 
-  /** A secret that cannot be read any more has no grace: nothing could be signed with it. */
+  /** An unreadable secret has no grace: nothing could be signed with it. */
   #rotated(stored: StoredSubscription, newSecret: string, graceSeconds: number, { stamp }: Change): StoredSubscription {
     const { subscription, secret: before } = stored;
     const secret = this.#box.seal(subscription.id, newSecret);
@@ -260,7 +259,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     };
   }
 
-  /** The planner's cursor goes along: what it has passed over for the subscriptions as they were is not planned again for others. */
+  /** Stores the planner's cursor too: events without recipients before the change must not be planned after it. */
   #commit<T>(caller: Caller, changeReason: string, work: (change: Change) => T): Promise<T> {
     return this.#o.store.commit({ changedBy: caller.name, changeReason }, (change) => {
       const done = work(change);
@@ -269,7 +268,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     });
   }
 
-  /** An import may have held the write slot since: its events are for the subscription as it was. */
+  /** An import may have committed meanwhile: its events are for the subscription before the change. */
   async #afterPlanning<T>(commit: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       await this.#o.planner.caughtUp();
@@ -300,7 +299,7 @@ export class Subscriptions extends SubscriptionCache implements Administration {
     return entry;
   }
 
-  /** As it is committed. Throws NOT_FOUND, STALE_VERSION. */
+  /** Throws NOT_FOUND, STALE_VERSION. */
   #stored(id: number, version: ExpectedVersion | undefined): StoredSubscription {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
