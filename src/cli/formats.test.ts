@@ -10,7 +10,7 @@ import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.
 import { parsePosition } from './line/log.ts';
 import { openConfig } from './line/port.ts';
 import { parseSettings, settingsText } from './line/settings.ts';
-import { isHealthy, statusText } from './line/status.ts';
+import { statusText } from './line/status.ts';
 import { EntryPrinter, type LogItem, logItems, rowBytes } from './output/entries.ts';
 import {
   asciiColumn,
@@ -434,16 +434,6 @@ describe('the status', () => {
       assert.match(text, part);
     }
     for (const line of statusText(full, 60).trimEnd().split('\n')) assert.ok(line.length <= 60, line);
-  });
-
-  it('is well unless the port is lost or the log is not kept', () => {
-    for (const [portState, state, well] of [
-      [1, 1, true],
-      [3, 1, true],
-      [5, 1, false],
-      [3, 2, false],
-    ] as const)
-      assert.equal(isHealthy(decoded({ portState, log: { state } })), well);
   });
 
   it('says that the clock is not set, or what became of the times before', () => {

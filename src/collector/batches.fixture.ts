@@ -1,9 +1,7 @@
 /** Batches for the collector's tests, and what reading gives of them. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after } from 'node:test';
 import Long from 'long';
+import { temporaryDirectory as temporary } from '../shared/base/temporary.fixture.ts';
 import { lineside, serial } from '../shared/proto/services.ts';
 import { type Item, readStored } from './commands.ts';
 
@@ -66,15 +64,9 @@ export function encoded(like: BatchLike): Uint8Array {
   return lineside.v1.UpstreamBatch.encode(batchOf(like)).finish();
 }
 
-const dirs = new Set<string>();
-after(() => {
-  for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
-});
-
+/** Removed at the end of the file. */
 export function temporaryDirectory(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-collector-'));
-  dirs.add(dir);
-  return dir;
+  return temporary({ after });
 }
 
 /** In a word each: "12" an entry, "13-15 overtaken" a gap, "damage". */

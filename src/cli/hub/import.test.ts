@@ -91,22 +91,6 @@ describe('import', () => {
     assert.equal(hub.imported.length, 20);
   });
 
-  it('prints every reason of a refusal', async () => {
-    const reasons = Array.from({ length: 2000 }, (_, n) => `line ${n + 1}: data/kw must be number`);
-    hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', '2000 faults', { reasons, hint: 'nothing was imported' });
-    const refused = await run(['import', file('bad.ndjson', '{}\n')], { httpSocket });
-    assert.deepEqual([refused.status, refused.stdout], [1, '']);
-    const lines = refused.stderr
-      .trimEnd()
-      .split('\n')
-      .filter((line) => !line.startsWith('sent '));
-    assert.match(lines[0] ?? '', /cannot import .*bad\.ndjson: 2000 faults\. Nothing was imported\.$/);
-    assert.deepEqual(
-      lines.slice(1),
-      reasons.map((reason) => `  ${reason}`),
-    );
-  });
-
   it('tells the refusal of a bundle that the hub does not read to its end', async () => {
     hub.override = (request, response) => {
       const problem = new Refusal(413, 'TOO_LARGE', 'the bundle is too large').problem;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { until } from '../../shared/base/wait.fixture.ts';
-import { drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
+import { drivesTerminal, run, testFiles } from '../drive.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
 import { cli, httpSocket, hub, hubForEach, quietOutbox } from './fake-hub.fixture.ts';
 
@@ -99,15 +98,6 @@ describe('outbox', () => {
       (await cli('outbox')).stdout,
       /Pruned +the 3,000 oldest events since the start: outbox\.max_bytes was/,
     );
-  });
-
-  it('watches until Ctrl-C, and ends with 0', async () => {
-    const watching = start(['outbox', '--watch', '0.1', '--json'], { httpSocket });
-    await until('two answers', () => watching.stdout().split('\n').length > 2);
-    watching.signal('SIGINT');
-    const { status, stdout, stderr } = await watching.done;
-    assert.deepEqual([status, stderr], [0, '']);
-    for (const line of stdout.trim().split('\n')) assert.deepEqual(JSON.parse(line), quietOutbox);
   });
 });
 

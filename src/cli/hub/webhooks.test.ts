@@ -224,14 +224,7 @@ describe('deliveries', () => {
     assert.ok(!drivesTerminal(rows.join('')));
   });
 
-  it('are listed of a state and a subscription, page after page, no further than asked', async () => {
-    has(ofAll);
-    hub.pageSize = 1;
-    const two = (await cli('deliveries', '--limit', '2', '--json')).stdout.trim().split('\n');
-    assert.deepEqual(
-      two.map((line) => (JSON.parse(line) as JsonObject)['deliveryId']),
-      ['4-d', '3-c'],
-    );
+  it('are listed of a state and a subscription', async () => {
     has([]);
     assert.equal((await cli('deliveries')).stdout, 'there are no deliveries\n');
     const failed = await cli('deliveries', '--state', 'failed', '--subscription', '2');

@@ -21,6 +21,8 @@ serviceForEach(files, {
 describe('status', () => {
   it('answers by its exit status whether all is well', async () => {
     assert.equal((await cli('status')).status, 0);
+    service.patchStatus({ portState: 5 });
+    assert.equal((await cli('status')).status, 1, 'reopening');
     service.patchStatus({ portState: 4, portError: 'unplugged' });
     const lost = await cli('status');
     assert.equal(lost.status, 1);

@@ -59,7 +59,7 @@ async function show(call: Call<object>, lead: string): Promise<number> {
 const lostStates = new Set(['lost', 'reopening']);
 
 /** False when the port is lost or the log is not being kept: what `status` answers with exit status 1. */
-export function isHealthy(status: lineside.v1.LineStatus): boolean {
+function isHealthy(status: lineside.v1.LineStatus): boolean {
   return !lostStates.has(portStateName(status.portState)) && logStateName(status.log?.state ?? 1) !== 'failing';
 }
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { PositionFile, type Saved, SLOT_BYTES } from './persisted-state.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'lineside-position-'));
-after(() => rmSync(dir, { recursive: true, force: true }));
+const dir = temporaryDirectory({ after });
 
 const saved = (afterId: number): Saved => ({
   places: [{ logId: 'log', afterId, lastId: afterId + 5 }],
