@@ -1,5 +1,5 @@
 /** A bundle as one transaction: every entry read, checked and written; from the first fault on, only checked. */
-import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Author, isWider } from '../outbox/event.ts';
@@ -25,23 +25,11 @@ export interface ImportRequest {
   readonly wallMs: number;
 }
 
-/** Refusals are answers: an error that crosses threads would lose its reasons. */
-export type ImportAnswer =
-  | { readonly result: ImportResult }
-  | {
-      readonly refused: {
-        readonly code: ErrorCode;
-        readonly message: string;
-        readonly hint: string;
-        readonly reasons: readonly string[];
-      };
-    };
-
 export interface ImportCalls {
   /** The next part of the bundle; its memory is handed over. `maxBytes`: of the whole bundle. */
   append: { request: { readonly part: ArrayBuffer; readonly maxBytes: number }; response: number };
   /** After the last part, while the write slot is held: one transaction. */
-  run: { request: ImportRequest; response: ImportAnswer };
+  run: { request: ImportRequest; response: ImportResult };
 }
 
 export const importAudit = 'records.imported';

@@ -3,9 +3,8 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { serve, toldToStop } from '../../shared/storage/worker-serve.ts';
 import { ImportConnection } from '../outbox/refdata-file.ts';
-import type { Change } from '../outbox/transaction.ts';
 import type { ImportResult } from './face.ts';
-import { type ImportAnswer, type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
+import { type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
 
 /** What a transaction has written stays in the cache or spills into the write-ahead log. */
 const cacheKib = 16 * 1024;
@@ -26,21 +25,15 @@ function throwIfStopped(): void {
   if (toldToStop()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
 }
 
-function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportAnswer {
+function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportResult {
+  const clock = { ...systemClock, wallMs: () => wallMs };
+  const connection = new ImportConnection({ path, maxBytes, cacheKib, clock });
   try {
-    const clock = { ...systemClock, wallMs: () => wallMs };
-    const connection = new ImportConnection({ path, maxBytes, cacheKib, clock });
-    try {
-      const work = (change: Change): ImportResult =>
-        new ImportRun(change, actor, true, throwIfStopped).run(format, new Uint8Array(bundle));
-      return { result: connection.change(author, work) };
-    } finally {
-      connection.close();
-    }
-  } catch (error) {
-    if (!(error instanceof LinesideError)) throw error;
-    const { code, message, hint, reasons } = error;
-    return { refused: { code, message, hint, reasons } };
+    return connection.change(author, (change) =>
+      new ImportRun(change, actor, true, throwIfStopped).run(format, new Uint8Array(bundle)),
+    );
+  } finally {
+    connection.close();
   }
 }
 

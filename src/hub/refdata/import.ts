@@ -4,13 +4,13 @@
  * maxImportBytes of memory.
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
-import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { asLinesideError, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
-import { besideModule, WorkerHost } from '../../shared/storage/worker-host.ts';
+import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { type ImportAnswer, type ImportCalls, ImportRun, importAudit } from './import-run.ts';
+import { type ImportCalls, ImportRun, importAudit } from './import-run.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
@@ -177,7 +177,7 @@ export class Imports {
     const { store, path, maxBytes, clock } = this.#o;
     await this.#received(worker, body);
     const author = { changedBy: actor.name, changeReason };
-    const answer = await store.hold(async () => {
+    return store.hold(async () => {
       this.#heldSinceMs = clock.monoMs();
       const last = this.#lastImport.get(importAudit)?.id ?? 0;
       const answered = worker.call('run', { path, maxBytes, actor, author, format, wallMs: clock.wallMs() });
@@ -193,14 +193,11 @@ export class Imports {
         this.#heldSinceMs = undefined;
       }
     });
-    if ('result' in answer) return answer.result;
-    const { code, message, hint, reasons } = answer.refused;
-    throw new LinesideError(code, message, { hint, reasons });
   }
 
   /** The worker may have died between its commit and its answer: the audit shows it. */
-  async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportAnswer> {
-    if (worker.alive) throw asLinesideError(error);
+  async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportResult> {
+    if (worker.alive) throw refusalOf(error);
     if (!(await endsWithin(this.#o.clock, endLimitMs, worker.exited))) {
       throw new LinesideError(
         'STORAGE_FAILED',
@@ -215,7 +212,7 @@ export class Imports {
     if (newest === undefined || newest.id <= last) throw error instanceof LinesideError ? error : this.#died(error);
     const counts = JSON.parse(newest.details) as Omit<ImportResult, 'txTime'>;
     const { created, updated, closed, unchanged } = counts;
-    return { result: { txTime: newest.at, created, updated, closed, unchanged } };
+    return { txTime: newest.at, created, updated, closed, unchanged };
   }
 
   /** A body that stalls outlives its worker, and is not waited for. */
@@ -253,6 +250,13 @@ export class Imports {
 async function* joined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
   yield* head;
   yield* { [Symbol.asyncIterator]: () => rest };
+}
+
+/** What the worker refused, as it was thrown there. */
+function refusalOf(error: unknown): LinesideError {
+  if (!(error instanceof WorkerError) || !Object.hasOwn(errorCatalogue, error.code)) return asLinesideError(error);
+  const { code, message, hint, reasons } = error;
+  return new LinesideError(code as ErrorCode, message, { hint, reasons });
 }
 
 function closing(): LinesideError {

@@ -36,6 +36,7 @@ export interface CarriedError {
   /** SQLITE_FULL, ENOENT and so on; '' where there was none. */
   readonly code: string;
   readonly hint: string;
+  readonly reasons?: readonly string[];
 }
 
 /** A failure inside the worker, or of the worker itself (code WORKER_EXITED). */
@@ -43,11 +44,13 @@ export class WorkerError extends Error {
   override readonly name = 'WorkerError';
   readonly code: string;
   readonly hint: string;
+  readonly reasons: readonly string[];
 
   constructor(carried: CarriedError) {
     super(carried.message);
     this.code = carried.code;
     this.hint = carried.hint;
+    this.reasons = carried.reasons ?? [];
   }
 }
 

@@ -56,8 +56,8 @@ function isMethod<C extends Contract<C>>(handlers: Handlers<C>, method: string):
 }
 
 function carried(thrown: unknown): CarriedError {
-  const hint = thrown instanceof LinesideError ? thrown.hint : '';
-  return { message: messageOf(thrown), code: systemCode(thrown), hint };
+  const { hint, reasons } = thrown instanceof LinesideError ? thrown : { hint: '', reasons: [] };
+  return { message: messageOf(thrown), code: systemCode(thrown), hint, reasons };
 }
 
 function ownPort(): MessagePort {
