@@ -1,4 +1,4 @@
-/** What operators see and do of the outbox: its status, its dead letters, the audit, the alerts. */
+/** The operator's side of the outbox: status, dead letters, audit, alerts. */
 import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
@@ -13,7 +13,7 @@ import type { Publisher } from './publisher/publisher.ts';
 import { readFrom } from './storage-errors.ts';
 
 export type { AuditRecord, OutboxStatus };
-/** With its envelope as it would have been sent, whoever asks. */
+/** With its envelope as it would have been sent. */
 export type DeadLetter = Answered & { readonly envelope: JsonObject };
 type BlockedKey = OutboxStatus['blockedKeys'][number];
 
@@ -69,7 +69,7 @@ export class Admin {
     });
   }
 
-  /** By the wall clock, which may have been set since: never below 0. */
+  /** The wall clock may have been set back since: the age is never below 0. */
   #oldest(): OutboxStatus['oldest'] {
     const oldest = this.#o.publisher.oldest();
     if (oldest === undefined) return undefined;
@@ -99,13 +99,13 @@ export class Admin {
     );
   }
 
-  /** Back among the waiting rows, with no attempts. NOT_FOUND: no such dead letter. Audited as "outbox.requeue". */
+  /** It waits again, with no attempts. NOT_FOUND. Audited as "outbox.requeue". */
   async requeue(id: number, by: string, reason: string): Promise<void> {
     const row = await this.#settle(id, by, reason, 'outbox.requeue', () => this.#sql.wait.run(id));
     this.#o.publisher.requeued(id, row.scope);
   }
 
-  /** Discarded permanently; the change itself stays. NOT_FOUND. Audited as "outbox.discard". */
+  /** The change itself stays. NOT_FOUND. Audited as "outbox.discard". */
   async discard(id: number, by: string, reason: string): Promise<void> {
     await this.#settle(id, by, reason, 'outbox.discard', () => {});
   }
@@ -189,24 +189,21 @@ function statements(connection: Connection) {
   };
 }
 
-/** What the alerts are decided from. */
+/** For the alerts. Strings are reasons, '' when all is well. */
 export interface HealthReport {
-  /** Rows that a configured broker has still to acknowledge. */
+  /** Rows that a configured broker has not acknowledged. */
   readonly waiting: number;
   readonly deadLetters: number;
-  /** '' when sound, else what was found. */
   readonly damage: string;
-  /** '' while changes have room, else what is lacking. */
   readonly full: string;
-  /** Topics of the broker that lack something, each in words. */
+  /** Each topic with what it lacks. */
   readonly topicsLacking: readonly string[];
-  /** '' while there is a connection, or no broker is configured; else why there is none. */
   readonly brokerUnreachable: string;
 }
 
-/** RefdataOutboxLagHigh fires above this, by the specification. */
+/** By the specification. */
 const lagRows = 100;
-/** A box on a mobile link is without its broker for minutes every day. */
+/** A box on a mobile link is disconnected for minutes every day. */
 const brokerUnreachableS = 3_600;
 
 export const outboxRules: readonly Rule<HealthReport>[] = [

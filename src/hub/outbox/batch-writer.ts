@@ -1,7 +1,4 @@
-/**
- * Results that are written in batches: one transaction for those that come at about the same time. What cannot be written (a
- * full disk, an I/O error) is kept and retried.
- */
+/** Writes results in batches, one transaction each. What cannot be written (a full disk, an I/O error) is kept and retried. */
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -10,14 +7,14 @@ import { FailureLog, Loop } from '../../shared/base/loop.ts';
 interface BatchWriterOptions<T> {
   /** For the log: "acknowledgements". */
   readonly what: string;
-  /** A transaction holds the loop: as many as take some 10 ms. */
+  /** A transaction blocks the event loop: as many as take about 10 ms. */
   readonly maxBatch: number;
   readonly longestRetryMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Of two items with one key the newer is written. */
   readonly keyOf: (item: T) => unknown;
-  /** How long the items at hand wait for others; 0 or less: for those that are added in the same step. */
+  /** How long pending items wait for others; 0 or less: for those that are added in the same step. */
   readonly delayMs: (pending: number) => number;
   /** One transaction: resolves when all of it is committed, rejects when nothing of it is. */
   readonly write: (batch: readonly T[]) => Promise<void>;
@@ -49,7 +46,7 @@ export class BatchWriter<T> {
     this.#loop.wake(this.#delayMs());
   }
 
-  /** Writes what is pending. Never rejects: what fails now stays unwritten. */
+  /** Writes what is pending. Never rejects: after a failure the rest stays unwritten. */
   async stop(): Promise<void> {
     await this.#loop.stop();
     try {

@@ -1,6 +1,6 @@
 /**
- * Whether there is room for a change: what refdata.db holds against its budget, and the disk's free space. Looked at now
- * and then, not at each commit. The publisher's marks are never asked: they must go through when changes may not.
+ * Whether there is room for a change: the size of refdata.db against its budget, and the disk's free space, measured now and then.
+ * The publisher's marks are not checked: they must be written also when changes are refused.
  */
 import { statfsSync } from 'node:fs';
 import type { Clock } from '../../shared/base/clock.ts';
@@ -18,22 +18,19 @@ export interface BudgetOptions {
   readonly clock: Clock;
 }
 
-/** A change writes some 24 KiB; 64 of them move neither figure by more than 2 MiB. */
+/** A change writes about 24 KiB; 64 of them change neither figure by more than 2 MiB. */
 const measureEveryCommits = 64;
 const measureEveryBytes = 1024 * 1024;
 /** Other programs fill the disk too. */
 const measureEveryMs = 1_000;
-/**
- * What the publisher's marks may take beyond the budget: a mark lengthens its row by 32 bytes, so a page in ten may
- * split, and the index of waiting rows gives pages back meanwhile.
- */
+/** Beyond the budget, for the publisher's marks: a mark lengthens its row by 32 bytes, so a page in ten may split. */
 const reserveDivisor = 8;
 const minReserveBytes = 4 * 1024 * 1024;
 
-/** Slices removed for one change at most, some 10 ms each: a limit that was lowered by far is reached over several changes. */
+/** Slices removed for one change, about 10 ms each: a limit that was lowered by far is reached over several changes. */
 const maxSlices = 8;
 
-/** Pages a connection may fill: with the reserve for the one that marks, without for one that only brings changes. */
+/** Limits the pages of a connection: with the reserve for the one that also marks, without for one that only brings changes. */
 export function limitPages(connection: Connection, maxBytes: number, withReserve: boolean): void {
   const pageSize = Number(connection.pragma('page_size', { simple: true }));
   const reserve = withReserve ? Math.max(minReserveBytes, maxBytes / reserveDivisor) : 0;
@@ -48,7 +45,6 @@ export class Budget {
   #commitsLeft = 0;
   #bytesLeft = 0;
   #measuredMs = 0;
-  /** '' while there is room, else what is lacking. */
   #lack = '';
 
   constructor(options: BudgetOptions) {
@@ -58,14 +54,14 @@ export class Budget {
     this.#freeCount = options.connection.prepare<[], number>('PRAGMA freelist_count').pluck();
   }
 
-  /** '' while there is room for changes, else what is lacking, in words. */
+  /** '' while there is room for changes, else what is lacking. */
   lack(): string {
     const due = this.#commitsLeft <= 0 || this.#bytesLeft <= 0;
     if (due || this.#lack !== '' || this.#o.clock.monoMs() - this.#measuredMs >= measureEveryMs) this.#measure();
     return this.#lack;
   }
 
-  /** refdata.db holds what it may; the disk is another matter. */
+  /** The disk may be full before. */
   get isReached(): boolean {
     return this.usedBytes() >= this.#o.maxBytes;
   }
@@ -75,7 +71,7 @@ export class Budget {
     return this.usedBytes() >= this.#o.maxBytes - this.#o.maxBytes / reserveDivisor;
   }
 
-  /** Throws STORAGE_FULL where there is no room for a change. `makeRoom`: removes a slice of what is dispensable; false: nothing is. */
+  /** Throws STORAGE_FULL if there is no room. `makeRoom` removes a slice of dispensable events; false: there are none. */
   check(makeRoom: () => boolean): void {
     for (let slices = 0; this.lack() !== '' && slices < maxSlices && this.isReached && makeRoom(); slices++);
     const lack = this.lack();
@@ -85,13 +81,13 @@ export class Budget {
     });
   }
 
-  /** Told of each commit, with the characters it stored. */
+  /** Called after each commit, with the characters it stored. */
   spent(size: number): void {
     this.#commitsLeft--;
     this.#bytesLeft -= size;
   }
 
-  /** Something large came or went: look before the next change. */
+  /** After large writes or removals: measured before the next change. */
   measureSoon(): void {
     this.#commitsLeft = 0;
   }

@@ -1,7 +1,6 @@
 /**
  * refdata.db for all of the hub: one connection, on which a change and its outbox rows are one transaction. A transaction is a
- * plain function; only a bundle import, in its worker, holds the write slot for longer, and then the others wait for it in a
- * bounded queue.
+ * plain function; only a bundle import, in its worker, holds the write slot for longer, while changes wait in a bounded queue.
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
@@ -24,31 +23,30 @@ type Prune = (audit: Audit) => (() => void) | undefined;
 export type Audit = (at: Instant, actor: string, action: string, subject: string, details: object) => void;
 
 interface StoreHealth {
-  /** '' while changes have room, else what is lacking. */
+  /** Why changes are refused; '' while there is room. */
   readonly full: string;
-  /** '' while nothing was found, else what. */
+  /** What was found; '' while the file is sound. */
   readonly damage: string;
   readonly usedBytes: number;
-  /** Changes that wait for their turn to write, behind an import mostly. */
+  /** Changes that wait to be written, mostly behind an import. */
   readonly waitingChanges: number;
 }
 
 export interface ChangeStoreOptions {
   /** Of refdata.db, open and migrated; the store closes it. */
   readonly connection: Connection;
-  /** Where refdata.db is. */
   readonly dir: string;
   /** Bytes refdata.db may hold. */
   readonly maxBytes: number;
   /** Free bytes on the disk below which changes are refused. */
   readonly minFreeBytes: number;
-  /** The file was too large to be checked before it was opened: that is done in the background. */
+  /** The file was too large for a check before it was opened: it is checked in the background. */
   readonly unchecked?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** Throws STORAGE_FULL, STORAGE_FAILED or STORAGE_DAMAGED where a new file cannot be begun. */
+/** Throws STORAGE_FULL, STORAGE_FAILED or STORAGE_DAMAGED if a new file cannot be initialised. */
 export function openChangeStore(options: ChangeStoreOptions): ChangeStore {
   try {
     return new ChangeStore(options);
@@ -57,16 +55,16 @@ export function openChangeStore(options: ChangeStoreOptions): ChangeStore {
   }
 }
 
-/** The owner of an import ends it before the store is closed; this is for one that hangs in the disk. */
+/** The owner of an import ends it before the store is closed; this limit is for one that hangs in the disk. */
 const closeLimitMs = 5_000;
 
-/** A full disk is shown until a change succeeds; if none is tried, for this long. */
+/** A full disk is reported until a change succeeds; if none is tried, for this long. */
 const fullKeptMs = 60_000;
 
 /**
- * How long a transaction waits for another program's lock, holding this thread: the shell's own writes take less. Once one
- * has waited in vain the next ones do not wait until a transaction has succeeded: five waiting writers were 10 s in
- * which not even a probe was answered.
+ * How long a transaction waits for another program's lock, which blocks this thread: writes of the sqlite3 shell take less. After
+ * one has waited in vain the next ones do not wait until a transaction has succeeded: five waiting writers blocked even the
+ * answers to probes for 10 s.
  */
 const lockWaitMs = 250;
 
@@ -82,6 +80,7 @@ export class ChangeStore {
   readonly #checkpoints: Checkpoints;
   readonly #files: DatabaseFiles;
   readonly #slot = new WriteSlot();
+  readonly #audit: Audit = (...record) => this.#transactions.rows.audit(...record);
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
   #lastOutboxId: number;
@@ -90,9 +89,9 @@ export class ChangeStore {
   #fullMs = 0;
   #damage = '';
   #prune: Prune | undefined;
-  /** There was nothing left to prune, until there is again. */
+  /** The last attempt found nothing to prune. */
   #isPruned = false;
-  /** A transaction waited in vain for another program: see lockWaitMs. */
+  /** See lockWaitMs. */
   #locked = false;
   #check: BackgroundCheck | undefined;
   #closing: Promise<void> | undefined;
@@ -118,15 +117,15 @@ export class ChangeStore {
     this.#check = new BackgroundCheck({ path: connection.name, clock, logger, onDamage });
   }
 
-  /** "Now" for validity: the wall clock, or the last transaction's time if the clock has stepped back behind it. */
+  /** "Now" for validity: the wall clock, or the last transaction's time if the clock was set back behind it. */
   now(): Instant {
     return laterOf(instantOfMs(this.#clock.wallMs()), this.#lastTxTime);
   }
 
   /**
-   * All of it or nothing, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write
-   * slot. Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (more than the queue's limit
-   * wait), SHUTTING_DOWN; and with whatever `work` throws, after rolling back.
+   * One transaction, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write slot.
+   * Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (the queue is full), SHUTTING_DOWN,
+   * and with whatever `work` throws, after rolling back.
    */
   commit<T>(author: Author, work: (change: Change) => T): Promise<T> {
     return this.#slot.run(true, () => this.#change(author, work));
@@ -142,7 +141,7 @@ export class ChangeStore {
     return committed.result;
   }
 
-  /** What `work` commits is in the file that its name leads to. */
+  /** Fails if refdata.db is no longer the file at its path, before or after `work`. */
   #onDisk<T>(work: () => T): T {
     this.#files.verify();
     const result = work();
@@ -160,8 +159,8 @@ export class ChangeStore {
   }
 
   /**
-   * Without a broker: `prune` removes the oldest events, a slice in a transaction, when changes would be refused because of
-   * outbox.max_bytes. It returns what to do once that is committed; undefined: no event may be removed.
+   * For a hub without a broker: `prune` removes a slice of the oldest events when changes would be refused because of
+   * outbox.max_bytes. It returns what to do after the commit; undefined: no event may be removed.
    */
   makeRoomBy(prune: Prune): void {
     this.#prune = prune;
@@ -171,23 +170,20 @@ export class ChangeStore {
   #makeRoom(): boolean {
     const prune = this.#prune;
     if (prune === undefined) return false;
-    const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
-    const pruned = this.#transactions.run(() => prune(audit));
+    const pruned = this.#transactions.run(() => prune(this.#audit));
     pruned?.();
     this.#isPruned = pruned === undefined;
     return !this.#isPruned;
   }
 
   /**
-   * For the outbox's own bookkeeping, which is no change: no stamp, no event, and no check of the budget, so that rows can be
-   * marked and removed when changes are refused. `promised`: a caller gets the answer that it is done, so it is refused like a
-   * change if refdata.db is not the file that its name leads to; other bookkeeping continues, so that what was acknowledged is
-   * still sent. Otherwise as commit().
+   * For bookkeeping, which is no change: no stamp, no event, and no check of the budget, so that rows can be marked and removed
+   * when changes are refused. `promised`: a caller is answered that it is done, so it is refused like a change if refdata.db is
+   * no longer the file at its path; other bookkeeping continues, so that acknowledged rows are still sent. Rejects as commit().
    */
   maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
     return this.#slot.run(false, () => {
-      const audit: Audit = (...record) => this.#transactions.rows.audit(...record);
-      const write = (): T => this.#transactions.run(() => work(audit));
+      const write = (): T => this.#transactions.run(() => work(this.#audit));
       const result = this.#guarded(() => (promised ? this.#onDisk(write) : write()));
       this.#unlocked();
       this.#checkpoints.maintained();
@@ -200,7 +196,7 @@ export class ChangeStore {
     return this.#slot.hold(async () => {
       try {
         this.#guarded(() => this.#files.verify());
-        // What the import may need; its own connection cannot prune.
+        // Room for the import, whose own connection cannot prune.
         while (this.#budget.isNearlyReached && this.#guarded(() => this.#makeRoom())) await new Promise(setImmediate);
         const result = await work();
         this.#guarded(() => this.#files.verify());
@@ -222,13 +218,13 @@ export class ChangeStore {
         this.#lastOutboxId = progress?.lastOutboxId ?? this.#lastOutboxId;
       });
     } catch {
-      // The import's own outcome is what counts; the next change meets the same failure and reports it.
+      // The next change meets the same failure and reports it.
     }
     this.#budget.measureSoon();
     this.#notify(waiting);
   }
 
-  /** SQLite's failures as the callers know them, and remembered. */
+  /** Throws storageError(), and remembers damage, a full disk and a lock. */
   #guarded<T>(work: () => T): T {
     try {
       return work();
@@ -250,8 +246,8 @@ export class ChangeStore {
   }
 
   /**
-   * Called after each commit that added outbox rows and after hold(), with how many of them wait for a topic. undefined:
-   * they could not be counted.
+   * Called after each commit that added outbox rows and after hold(), with how many of them wait for a topic; undefined: they
+   * could not be counted.
    */
   onCommitted(listener: (waiting: number | undefined) => void): void {
     this.#listeners.push(listener);
@@ -275,7 +271,7 @@ export class ChangeStore {
     if (this.#clock.monoMs() - this.#fullMs > fullKeptMs) this.#full = '';
     try {
       return this.#guarded(() => {
-        // An import's connection checkpoints in its worker.
+        // During an import its worker checkpoints.
         if (!this.#slot.isBusy) this.#files.verify();
         return {
           full: this.#lack() || this.#full,
@@ -289,19 +285,19 @@ export class ChangeStore {
     }
   }
 
-  /** What can be pruned leaves room for changes. */
+  /** Events that can be pruned leave room for changes. */
   #lack(): string {
     const lack = this.#budget.lack();
     return this.#prune !== undefined && !this.#isPruned && this.#budget.isReached ? '' : lack;
   }
 
-  /** The background check, or a reader, found the file damaged. Stays so until the next start. */
+  /** Remembered until the next start. */
   reportDamage(found: string): void {
     if (this.#damage === '') this.#logger.error('refdata.db is damaged or lost', { found });
     this.#damage ||= found;
   }
 
-  /** Refuses what waits, waits for an import for a few seconds, closes the file. */
+  /** Refuses waiting changes, waits for an import for a few seconds, closes the file. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -1,7 +1,6 @@
 /**
- * What an event says of a change, in the terms of the change-notification specification, and its JSON as it is sent: the topic
- * event of a record (proto/dictionary-changed.schema.json), and the element of a webhook delivery of a definition or draft,
- * fields in the order of the specification. Pure.
+ * Events by the change-notification specification, and their JSON with the fields in its order: the topic event of a record
+ * (proto/dictionary-changed.schema.json), and the element of a webhook delivery of a definition or draft. Pure.
  */
 import type { Instant } from '../../shared/base/instant.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
@@ -10,19 +9,17 @@ import { sameJson } from '../../shared/base/same-json.ts';
 export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Of these, the one that the fewest may see. */
 export function narrowest(...some: readonly [Scope, ...Scope[]]): Scope {
   return scopes.findLast((scope) => some.includes(scope)) ?? 'RESTRICTED';
 }
 
-/** Whether data of the scope `from` would be shown to more consumers in the scope `to`. */
 export function isWider(to: Scope, from: Scope): boolean {
   return scopes.indexOf(to) < scopes.indexOf(from);
 }
 
 /**
- * A pattern of JSON Schema. All patterns that are published stay in the part that regular expressions of all languages
- * have in common: no \p{...} and no \u{...}, which Python refuses, and no \d, which there has more digits than ten.
+ * A pattern of JSON Schema. Published patterns use only what the regular expressions of all languages have in common: no
+ * \p{...} and \u{...}, which Python refuses, and no \d, which matches more than ten digits there.
  */
 export const DICTIONARY_NAME = '^[a-z0-9][a-z0-9._-]{0,127}$';
 
@@ -32,7 +29,7 @@ export interface JsonObject {
   readonly [name: string]: Json;
 }
 
-/** A change of a record; goes to the topic of its scope, and to webhooks. */
+/** A change of a record; sent to the topic of its scope, and to webhooks. */
 export interface RecordEvent {
   readonly kind: 'record';
   readonly eventType: 'dictionary.changed' | 'dictionary.bulk_imported';
@@ -40,12 +37,12 @@ export interface RecordEvent {
   readonly dictionary: string;
   readonly businessKey: string;
   readonly action: Action;
-  /** From 1, counted on for as long as the business key is known. */
+  /** From 1; continues when a closed business key is created again. */
   readonly version: number;
   readonly validFrom: Instant;
   readonly validTo: Instant;
   readonly data: JsonObject;
-  /** The data of the version before; undefined for `created`. The envelope makes previousData of it by the action's rule. */
+  /** The data of the version before; undefined for `created`. */
   readonly before: JsonObject | undefined;
 }
 
@@ -58,7 +55,7 @@ export type DefinitionEventType =
   | 'SchemaDraftPublished'
   | 'SchemaDraftWithdrawn';
 
-/** A step of a definition or a draft; goes to webhooks only. */
+/** A step of a definition or a draft; sent to webhooks only. */
 export interface DefinitionEvent {
   readonly kind: 'definition';
   readonly eventType: DefinitionEventType;
@@ -72,15 +69,13 @@ export type OutboxEvent = RecordEvent | DefinitionEvent;
 
 export type Category = 'dict.record.*' | 'dict.definition.*' | 'dict.draft.*';
 
-/** Who makes a change, and why. */
 export interface Author {
   /** The token's name; "local" on the Unix socket; "device" for the device's own facts. */
   readonly changedBy: string;
-  /** '' where none was given. */
   readonly changeReason: string;
 }
 
-/** What one transaction has in common. */
+/** Of a transaction. */
 export interface Stamp extends Author {
   /** Strictly increasing on the device, also when the clock steps back; names the transaction. */
   readonly txTime: Instant;
@@ -91,7 +86,7 @@ export interface Stamp extends Author {
 /** Of the event; a major increase is a breaking change. */
 const schemaVersion = '1.0.0';
 
-/** JSON text, as it is stored and sent. */
+/** JSON, as it is stored and sent. */
 export function envelopeOf(event: OutboxEvent, stamp: Stamp): string {
   return JSON.stringify(event.kind === 'record' ? recordEnvelope(event, stamp) : definitionElement(event, stamp));
 }
@@ -140,7 +135,7 @@ function previousData({ action, before, data }: RecordEvent): JsonObject | null 
   return action === 'closed' ? before : changedFields(before, data);
 }
 
-/** Of the old data, the top-level fields that the new data lacks or has otherwise. fromEntries: a field may be named __proto__. */
+/** The top-level fields of the old data that differ or are missing in the new data. fromEntries: a field may be named __proto__. */
 function changedFields(before: JsonObject, after: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(before).filter(([name, value]) => !(Object.hasOwn(after, name) && sameJson(value, after[name]))),

@@ -1,12 +1,9 @@
-/**
- * Lists by cursor. A cursor is opaque to those who send it back; a page is bounded in items and in bytes. Pure but for the
- * encoding.
- */
+/** Lists by cursor. A page is bounded in items and in bytes. */
 import { LinesideError } from '../../shared/base/errors.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];
-  /** Opaque; undefined: this was the last page. */
+  /** undefined: this was the last page. */
   readonly nextCursor: string | undefined;
 }
 
@@ -18,11 +15,11 @@ export interface PageRequest {
 
 /** A cursor is base64url, or a number. */
 export const CURSOR = '^[A-Za-z0-9_-]*$';
-/** Characters of a cursor: those of a business key of 256 characters in base64url, and room. */
+/** Enough for a business key of 256 characters in base64url. */
 export const MAX_CURSOR_CHARS = 4_096;
 
 const maxPage = 1_000;
-/** A thousand records may have 256 KiB each: a page ends early rather than fill the memory. */
+/** A thousand records may have 256 KiB each: a page ends early instead of filling the memory. */
 const maxPageChars = 4 * 1024 * 1024;
 
 /** `list` names the list, so that the cursor of another list is refused instead of being misread. */
@@ -30,7 +27,7 @@ export function cursorAfter(list: string, ...position: readonly (string | number
   return Buffer.from(JSON.stringify([list, ...position])).toString('base64url');
 }
 
-/** The position behind which the page begins; `first` if there is no cursor, which also gives the types. Throws INVALID_ARGUMENT. */
+/** The position behind which the page begins; `first` gives the types, and is returned without a cursor. Throws INVALID_ARGUMENT. */
 export function positionOf<P extends readonly (string | number)[]>(
   list: string,
   page: PageRequest,
@@ -56,13 +53,12 @@ export function positionOf<P extends readonly (string | number)[]>(
 
 interface PageShape<R, T> {
   readonly show: (row: R) => T;
-  /** What a row holds, in characters. */
+  /** Characters. */
   readonly sizeOf: (row: R) => number;
-  /** Of the page behind this row. */
   readonly cursorOf: (row: R) => string;
 }
 
-/** At least one row, if there is one. `rows`: one more than the limit if another page follows. */
+/** `rows`: one more than the limit if another page follows. */
 export function pageOf<R, T>(
   rows: Iterable<R>,
   { limit }: PageRequest,

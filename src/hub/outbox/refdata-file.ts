@@ -1,7 +1,6 @@
 /**
  * Opens refdata.db: for the hub, and for the import worker. A database of another program in its place is set aside. A damaged
- * refdata.db is refused and left as it is: an empty one in its place would count versions from 1 again and lose every change
- * that still waits for the broker.
+ * refdata.db is refused and left as it is: an empty one would count versions from 1 again and lose every change that waits.
  */
 import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,22 +25,22 @@ import { type Change, Transactions } from './transaction.ts';
 
 export const refdataFileName = 'refdata.db';
 
-/** Bytes, the page of the file system: a change touches few rows of many tables, so smaller pages save nothing (SQLite's default). */
+/** Bytes: SQLite's default, and the page of the file system. */
 const pageSize = 4_096;
-/** Upper levels and right edges of some ten b-trees, and what the publisher reads ahead. */
+/** Upper levels and right edges of about ten b-trees, and the rows that the publisher reads ahead. */
 const cacheKib = 4_096;
 /** A file up to this size is checked before it is opened (64 MB/s read from a slow card: half a second). */
 const checkAtOpenBytes = 32 * 1024 * 1024;
 
 export interface OpenedFile {
   readonly connection: Connection;
-  /** Too large to be checked now; for ChangeStoreOptions. */
+  /** Too large for a check at open; for ChangeStoreOptions. */
   readonly unchecked: boolean;
-  /** Where another program's database that lay in its place is now; '' there was none. */
+  /** The new path of another program's database that was in its place; '': there was none. */
   readonly setAside: string;
 }
 
-/** Throws STORAGE_DAMAGED with a hint, STORAGE_FULL, STORAGE_FAILED; INTERNAL where a newer lineside wrote the file. */
+/** Throws STORAGE_DAMAGED with a hint, STORAGE_FULL, STORAGE_FAILED; INTERNAL if a newer lineside wrote the file. */
 export function openRefdataFile(dir: string, migrations: Migrations): OpenedFile {
   const path = join(dir, refdataFileName);
   try {
@@ -49,8 +48,8 @@ export function openRefdataFile(dir: string, migrations: Migrations): OpenedFile
     const unchecked = !checked(path);
     const { connection, setAside } = openOwn(path, migrations);
     try {
-      // What an earlier run left in the write-ahead log is synced before anything is built on it: after a failed fsync its
-      // pages may be in the kernel's cache alone.
+      // The write-ahead log of an earlier run is synced before anything is added: after a failed fsync its pages may be only in
+      // the kernel's cache.
       connection.pragma('wal_checkpoint(TRUNCATE)');
       return { connection, unchecked, setAside };
     } catch (error) {
@@ -73,7 +72,7 @@ function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connec
   }
 }
 
-/** Before anything is written to it: a connection that writes would begin to carry the write-ahead log over. */
+/** Read-only: a connection that writes would begin to checkpoint the write-ahead log. False: too large. */
 function checked(path: string): boolean {
   const size = sizeOf(path);
   // SQLite would delete the write-ahead log of an empty file; it may hold all there is.
@@ -82,7 +81,7 @@ function checked(path: string): boolean {
   const large = size > checkAtOpenBytes;
   const connection = openReadOnly(path);
   try {
-    // Of a large file the first page at least: that it is a database, and its list of tables.
+    // Of a large file only the first page: that it is a database, and its list of tables.
     const found = large ? '' : quickCheck(connection);
     connection.prepare('SELECT count(*) FROM sqlite_schema').get();
     if (found !== '') throw damaged(found);
@@ -100,20 +99,15 @@ function sizeOf(path: string): number {
   return existsSync(path) ? statSync(path).size : 0;
 }
 
-/**
- * refdata.db from the import worker: one synchronous transaction at a time on a connection of its own, by the same rules for
- * stamps, events and audit, while the main thread holds the write slot for it (ChangeStore.hold).
- */
 interface ImportConnectionOptions {
-  /** Of refdata.db. */
   readonly path: string;
-  /** Bytes refdata.db may hold; a change that would take it further fails with STORAGE_FULL. */
+  /** Bytes refdata.db may hold; a change beyond that fails with STORAGE_FULL. */
   readonly maxBytes: number;
-  /** Page cache, KiB. */
   readonly cacheKib: number;
   readonly clock: Clock;
 }
 
+/** For the import worker, while the main thread holds the write slot for it (ChangeStore.hold). */
 export class ImportConnection {
   readonly connection: Connection;
   readonly #transactions: Transactions;
@@ -129,7 +123,7 @@ export class ImportConnection {
     }
   }
 
-  /** All of `work` or nothing, on the medium when it returns. Throws as ChangeStore.commit rejects. */
+  /** Throws as ChangeStore.commit rejects. */
   change<T>(author: Author, work: (change: Change) => T): T {
     try {
       return this.#transactions.change(author, work).result;
@@ -138,15 +132,12 @@ export class ImportConnection {
     }
   }
 
-  /**
-   * Carries what was written over into the file and closes. Before the write slot is released: otherwise the main
-   * thread's next checkpoint would write a whole import's pages in one go.
-   */
+  /** Checkpoints first: otherwise the main thread's next checkpoint would write all pages of the import at once. */
   close(): void {
     try {
       this.connection.pragma('wal_checkpoint(PASSIVE)');
     } catch {
-      // What was committed is safe in the write-ahead log; the main thread's checkpoint tries again.
+      // The main thread's checkpoint retries.
     }
     closeQuietly(this.connection);
   }

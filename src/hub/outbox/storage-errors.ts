@@ -4,7 +4,7 @@ import { type ErrorCode, LinesideError, messageOf, systemCode } from '../../shar
 export const damagedHint =
   'Stop lineside, keep a copy of refdata.db and its -wal, and restore a backup, or save what can be read with `sqlite3 refdata.db .recover`.';
 
-/** What is open still has everything; what its name leads to has not. */
+/** The open file has everything, the file at its path has not. */
 const lostHint =
   'Put the file back, or stop lineside and restore a backup; a restart without it begins an empty refdata.db.';
 
@@ -52,7 +52,7 @@ const table: readonly {
   },
 ];
 
-/** As a LinesideError where the store failed; anything else (a rule's refusal, a programming fault) as it is. */
+/** A LinesideError if the store failed; anything else (a rule's refusal, a programming fault) unchanged. */
 export function storageError(thrown: unknown): unknown {
   if (thrown instanceof LinesideError) return thrown;
   const code = systemCode(thrown);

@@ -1,7 +1,4 @@
-/**
- * Writing refdata.db: the write slot that only one writer has at a time, one transaction (the stamp, what the rules write, its
- * outbox rows, its audit), and the SQL of the outbox's tables inside it.
- */
+/** Writing refdata.db: the write slot for one writer at a time, a transaction with its stamp, and the SQL of the outbox's tables. */
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
@@ -9,13 +6,11 @@ import { type Instant, instantAfter, instantOfMs } from '../../shared/base/insta
 import type { Connection } from '../../shared/storage/open.ts';
 import { type Author, categoryOf, envelopeOf, type OutboxEvent, type Stamp } from './event.ts';
 
-/** What a transaction's function is given. */
 export interface Change {
   readonly connection: Connection;
   readonly stamp: Stamp;
-  /** Adds the event's outbox row to the transaction; answers its id. */
+  /** Adds the event's outbox row; returns its id. */
   emit(event: OutboxEvent): number;
-  /** Adds an audit record to the transaction. `subject`: what was acted on, in words. */
   audit(action: string, subject: string, details: object): void;
 }
 
@@ -48,7 +43,7 @@ export class Transactions {
     this.#rollback = connection.prepare('ROLLBACK');
   }
 
-  /** A write transaction without a stamp. Throws what `work` throws and SQLite's own errors, after rolling back. */
+  /** A transaction without a stamp. Throws what `work` throws and SQLite's errors, after rolling back. */
   run<T>(work: () => T): T {
     let isComplete = false;
     this.#begin.run();
@@ -66,9 +61,9 @@ export class Transactions {
   }
 
   /**
-   * A commit that fails in its fsync lies whole in the write-ahead log: no reader sees it, but a process that opens the file after a
-   * kill would take it for committed. The next transaction's pages take its place, here one that only moves the last time
-   * on by a microsecond (SQLite writes nothing where nothing changes).
+   * A commit that fails in its fsync is whole in the write-ahead log: no reader sees it, but after a kill the next process would
+   * read it as committed. The next transaction overwrites it: here one that only advances the last time by a microsecond (SQLite
+   * writes nothing if nothing changes).
    */
   #overwriteFailedCommit(): void {
     try {
@@ -77,12 +72,11 @@ export class Transactions {
       if (last !== undefined) this.rows.advance(instantAfter(last.lastTxTime, 0), last.lastOutboxId);
       this.#commit.run();
     } catch {
-      // Its fsync may fail as well: what was written is in its place all the same.
+      // Its fsync may fail as well: the failed commit is overwritten all the same.
       if (this.#connection.inTransaction) this.#rollback.run();
     }
   }
 
-  /** All of `work` or nothing, with the stamp that follows the last one. */
   change<T>(author: Author, work: (change: Change) => T): Committed<T> {
     return this.run(() => {
       const last = this.rows.progress();
@@ -110,9 +104,9 @@ export class Transactions {
   }
 }
 
-/** Audit records that are kept; 100,000 are about 30 MB. */
+/** About 30 MB. */
 const auditKept = 100_000;
-/** The surplus goes in steps of this many, with the insert that makes it. */
+/** The surplus is removed in steps of this many. */
 const auditStep = 100;
 
 export interface Progress {
@@ -121,7 +115,7 @@ export interface Progress {
   readonly lastOutboxId: number;
 }
 
-/** last_tx_time of a file in which nothing has happened yet: before any clock's time. */
+/** last_tx_time of a new file: before any clock's time. */
 const never: Instant = '0001-01-01T00:00:00+00:00';
 
 export class OutboxRows {
@@ -131,7 +125,7 @@ export class OutboxRows {
     this.#sql = statements(connection);
   }
 
-  /** undefined: this file is not begun. */
+  /** undefined: a new file. */
   progress(): Progress | undefined {
     return this.#sql.progress.get();
   }
@@ -140,7 +134,7 @@ export class OutboxRows {
     this.#sql.advance.run(txTime, lastOutboxId);
   }
 
-  /** Answers the size of what was stored, in characters. Definitions and drafts wait for no topic. */
+  /** Returns the characters stored. Definitions and drafts wait for no topic. */
   insert(id: number, event: OutboxEvent, stamp: Stamp): number {
     const body = envelopeOf(event, stamp);
     const [key, action] = event.kind === 'record' ? [event.businessKey, event.action] : ['', event.eventType];
@@ -154,7 +148,7 @@ export class OutboxRows {
     if (id % auditStep === 0) this.#sql.forget.run(id - auditKept);
   }
 
-  /** Rows that wait for a topic, of those behind `id`. */
+  /** Rows behind `id` that wait for a topic. */
   waitingAfter(id: number): number {
     return this.#sql.waitingAfter.get(id) ?? 0;
   }
@@ -179,7 +173,7 @@ function statements(connection: Connection) {
   };
 }
 
-/** The one row of progress, if the file has none yet. */
+/** Inserts the one row of progress into a new file. */
 export function beginProgress(connection: Connection): void {
   connection
     .prepare('INSERT OR IGNORE INTO progress (one, store_id, last_tx_time, last_outbox_id) VALUES (1, ?, ?, 0)')
@@ -187,14 +181,14 @@ export function beginProgress(connection: Connection): void {
 }
 
 /**
- * A store that resumes from an earlier state numbers new events as it numbered others before: under the old name, receivers
- * that drop what they have seen would drop new events. Under a new one they get again what was waiting in that state.
+ * A store that was restored numbers new events as it numbered others before: under the old id, receivers that drop duplicates
+ * would drop new events. Under a new id they receive again what waited in the restored state.
  */
 export function renewStoreId(connection: Connection): void {
   connection.prepare('UPDATE progress SET store_id = ?').run(randomUUID());
 }
 
-/** Changes that may wait for an import: a slow card does some 100 a second, so these are 10 s of a busy device. */
+/** Changes that may wait for an import: a slow card commits about 100 a second, so these take 10 s. */
 const waitLimit = 1_000;
 
 interface Waiting {
@@ -208,17 +202,15 @@ export class WriteSlot {
   #closed = false;
   #idle: (() => void) | undefined;
 
-  /** Changes that wait for their turn. */
   get waiting(): number {
     return this.#queue.length;
   }
 
-  /** A transaction or an import writes. */
   get isBusy(): boolean {
     return this.#busy;
   }
 
-  /** Runs `work` at once, or when its turn comes. `limited`: refused with TOO_MANY when the queue is full. */
+  /** `limited`: refused with TOO_MANY when the queue is full. */
   run<T>(limited: boolean, work: () => T): Promise<T> {
     return this.#enter(limited, (release) => {
       try {
@@ -231,7 +223,7 @@ export class WriteSlot {
     });
   }
 
-  /** The slot is kept until what `work` returned is settled. */
+  /** Keeps the slot until the promise of `work` is settled. */
   hold<T>(work: () => Promise<T>): Promise<T> {
     return this.#enter(true, async (release) => {
       try {
@@ -242,7 +234,7 @@ export class WriteSlot {
     });
   }
 
-  /** Refuses what waits and what comes; resolves when the slot is free. */
+  /** Refuses waiting and later work; resolves when the slot is free. */
   close(): Promise<void> {
     this.#closed = true;
     for (const waiting of this.#queue.splice(0)) waiting.refuse(closing());
@@ -267,7 +259,7 @@ export class WriteSlot {
   #release(): void {
     this.#busy = false;
     if (this.#closed) this.#idle?.();
-    // A turn each: a thousand commits in one would hold the loop for seconds on a slow card.
+    // One each turn: a thousand commits would block the event loop for seconds on a slow card.
     if (this.#queue.length > 0) setImmediate(() => this.#startNext());
   }
 
@@ -285,7 +277,7 @@ function closing(): LinesideError {
 }
 
 function tooMany(): LinesideError {
-  return new LinesideError('TOO_MANY', `${waitLimit} changes wait already for an import to end`, {
-    hint: 'Try again when the import has ended.',
+  return new LinesideError('TOO_MANY', `${waitLimit} changes already wait for an import to complete`, {
+    hint: 'Try again when the import is complete.',
   });
 }

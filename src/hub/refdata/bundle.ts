@@ -1,9 +1,9 @@
 /**
- * A bundle: its bytes cut into entries (the lines of NDJSON, or the elements of {"items": [...]}), and what an entry says:
+ * A bundle: its bytes are split into entries (the lines of NDJSON, or the elements of {"items": [...]}), and an entry is read:
  * {dictionary, businessKey, data, validFrom?, action?}. Pure.
  *
- * No streaming JSON parser does this: an element that is not JSON is one fault among all that are listed, numbers are
- * kept exactly or refused, and an entry's bytes are bounded before it is parsed.
+ * No streaming JSON parser can do it: an element that is not JSON is one of many listed faults, numbers are kept exactly or
+ * refused, and the size of an entry is limited before it is parsed.
  */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
@@ -39,7 +39,7 @@ export function entriesOf(format: BundleFormat, bytes: Uint8Array): Generator<En
   return format === 'ndjson' ? linesOf(bytes) : itemsOf(bytes);
 }
 
-/** Also the last line if no line feed ends it. Blank ones are entries: they count. */
+/** Blank lines are entries, too: line numbers count them. */
 function* linesOf(bytes: Uint8Array): Generator<Entry> {
   let from = 0;
   for (let number = 1; from < bytes.length; number++) {
@@ -78,7 +78,7 @@ function* itemsOf(bytes: Uint8Array): Generator<Entry> {
   if (at < bytes.length) throw malformed('something comes after its end');
 }
 
-/** Where the comma or bracket behind the item is; the end of the bytes if it is missing. */
+/** The index of the comma or bracket behind the item; the end of the bytes if it is missing. */
 function endOfItem(bytes: Uint8Array, from: number, number: number): number {
   let depth = 0;
   for (let at = from; at < bytes.length; at++) {
@@ -92,7 +92,7 @@ function endOfItem(bytes: Uint8Array, from: number, number: number): number {
   return bytes.length;
 }
 
-/** Where the closing quote is. */
+/** The index of the closing quote. */
 function endOfString(bytes: Uint8Array, opening: number, number: number): number {
   for (let at = opening + 1; at < bytes.length; at++) {
     if (bytes[at] === QUOTE) return at;
@@ -120,11 +120,7 @@ export type BundleItem = { readonly dictionary: string; readonly businessKey: st
   | { readonly action: 'close' }
 );
 
-type ReadItem =
-  | { readonly item: BundleItem }
-  | { readonly faults: readonly string[] }
-  /** Nothing but blanks. */
-  | { readonly blank: true };
+type ReadItem = { readonly item: BundleItem } | { readonly faults: readonly string[] } | { readonly blank: true };
 
 const fields: ReadonlySet<string> = new Set(['dictionary', 'businessKey', 'data', 'validFrom', 'action']);
 
@@ -167,7 +163,7 @@ function upsertOf(value: Readonly<Record<string, unknown>>, faults: string[]): R
   };
 }
 
-/** A name out of an uploaded file, on one line and of bounded length. */
+/** A name from an uploaded file, on one line and of limited length. */
 function shown(name: string): string {
   return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}...` : name);
 }

@@ -31,7 +31,7 @@ export class Dictionaries {
     this.#sql = dictionaryStatements(store.connection);
   }
 
-  /** Throws NOT_FOUND where there is none, or none that the actor may see. */
+  /** Throws NOT_FOUND if there is none that the actor may see. */
   head(actor: Actor, name: string): DictionaryHead {
     const head = this.#sql.head.get(name);
     if (head === undefined || !isVisible(actor, head.scope)) throw dictionaryNotFound(name);
@@ -55,7 +55,6 @@ export class Dictionaries {
     });
   }
 
-  /** Rejects with CONFLICT if there is a dictionary of that name. */
   async create(actor: Actor, wanted: NewDictionary, changeReason: string): Promise<Dictionary> {
     const { name, title, scope, schema = null } = wanted;
     refuseFaults('the dictionary cannot be made', [
@@ -85,7 +84,7 @@ export class Dictionaries {
     });
   }
 
-  /** `version`: what If-Match named, if it was given. CONFLICT: the scope would widen, and that is not confirmed. */
+  /** `version`: of If-Match. CONFLICT: the scope would widen, and that is not confirmed. */
   async update(
     actor: Actor,
     name: string,
@@ -112,7 +111,6 @@ export class Dictionaries {
     });
   }
 
-  /** Throws CONFLICT unless it is confirmed: the records become readable for more consumers. */
   #widen(change: Change, stored: StoredDictionary, to: Scope, confirmed: boolean): void {
     const { name, scope: from } = stored;
     const records = this.#sql.records.get(stored.id) ?? 0;
@@ -126,14 +124,13 @@ export class Dictionaries {
     change.audit('dictionary.widened', name, { from, to, records, changeReason });
   }
 
-  /** The scope that the dictionary had at a time. */
   scopeAt(head: DictionaryHead, at: Instant): Scope {
     return this.#sql.scopeAt.get(head.id, at) ?? head.scope;
   }
 
   /**
-   * The next version, with what the patch says; nothing is published here. `schemaScope`: under which scope the patch's schema
-   * was written; undefined: under that of the dictionary from now on. `texts`: the scope that may see title and schema.
+   * Writes the next version without an event. `schemaScope`: the scope under which the patch's schema was written; undefined: that
+   * of the dictionary from now on. `texts`: the scope that may see title and schema.
    */
   write(
     change: Change,
@@ -162,7 +159,7 @@ export class Dictionaries {
   }
 }
 
-/** `texts`: the event holds the title and the schema, and goes to those who may see both as they were written. */
+/** `texts`: the event contains title and schema, and is sent to those who may see both as they were written. */
 function emitDefinition(
   change: Change,
   eventType: DefinitionEventType,
@@ -189,7 +186,7 @@ export function schemaFaults(schema: JsonObject): readonly string[] {
   return 'faults' in compiled ? compiled.faults : [];
 }
 
-/** What a change of a record needs of its dictionary; the schema is with the validators. */
+/** For changes of records; Validators read the schema. */
 export interface DictionaryHead {
   readonly id: number;
   readonly name: string;
@@ -235,7 +232,7 @@ export function dictionaryStatements(connection: Connection) {
     page: connection.prepare<[string, string, string, string, number], StoredDictionary>(
       `SELECT ${columns} FROM dictionaries WHERE name > ? AND scope IN (?, ?, ?) ORDER BY name LIMIT ?`,
     ),
-    /** The first that ended after a time; none: the present one. */
+    /** None: the present scope. */
     scopeAt: connection
       .prepare<[number, Instant], Scope>(
         'SELECT scope FROM dictionary_scopes WHERE dictionary_id = ? AND until > ? ORDER BY until LIMIT 1',
@@ -247,7 +244,6 @@ export function dictionaryStatements(connection: Connection) {
          (name, title, scope, schema, version, created_at, updated_at, changed_by, title_scope, schema_scope)
        VALUES (:name, :title, :scope, :schema, :version, :createdAt, :updatedAt, :changedBy, :titleScope, :schemaScope)`,
     ),
-    /** A name is never changed. */
     update: connection.prepare<[DictionaryRow]>(
       `UPDATE dictionaries SET title = :title, scope = :scope, schema = :schema, version = :version,
          updated_at = :updatedAt, changed_by = :changedBy, title_scope = :titleScope, schema_scope = :schemaScope

@@ -104,7 +104,7 @@ export class Drafts {
         throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
       }
       const head = this.#dictionaries.head(actor, dictionary);
-      // The schema was written with the draft: its event goes to those who could see it then.
+      // The schema was written with the draft: its event is sent to those who could see it then.
       const scope = narrowest(head.scope, this.#dictionaries.scopeAt(head, draft.createdAt));
       if (act === acts.publish) this.#publish(actor, change, draft, scope);
       const { txTime } = change.stamp;
@@ -116,7 +116,7 @@ export class Drafts {
   }
 
   #publish(actor: Actor, change: Change, draft: Draft, scope: Scope): void {
-    // What was taken when it was drafted may be refused by a newer lineside.
+    // A newer lineside may refuse a schema that was accepted when it was drafted.
     const faults = schemaFaults(draft.schema);
     if (faults.length > 0) {
       throw new LinesideError('CONFLICT', `the schema of draft ${draft.id} is not valid any more`, { reasons: faults });

@@ -1,4 +1,4 @@
-/** What the HTTP interface, the device's own facts and the tests send to the reference data, and what they get. */
+/** Requests to the reference data and their results. */
 import type { Dictionary, Draft, ImportResult, Record as RecordVersion } from '../../shared/gen/http.ts';
 import type { JsonObject, Scope } from '../outbox/event.ts';
 
@@ -8,7 +8,7 @@ export type { Dictionary, Draft, ImportResult, RecordVersion };
 export const PLAIN_TEXT = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
 export const CHANGE_REASON = '^[^\\x00]*$';
 
-/** Who asks. What a role may do at all is the HTTP interface's affair; which scopes are open to it is decided here. */
+/** The caller. The HTTP interface checks what a role may do; the scopes are checked here. */
 export interface Actor {
   readonly name: string;
   readonly scopes: readonly Scope[];
@@ -34,7 +34,7 @@ export interface DictionaryPatch {
 }
 
 export interface DictionaryUpdate extends DictionaryPatch {
-  /** Needed where the scope becomes a wider one. */
+  /** Required if the scope widens. */
   readonly confirmWidening?: boolean;
 }
 

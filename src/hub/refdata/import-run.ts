@@ -1,4 +1,4 @@
-/** A bundle as one transaction: every entry read, checked and written; from the first fault on, only checked. */
+/** A bundle as one transaction: every entry is read, checked and written; after the first fault, only checked. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
 import type { Change } from '../outbox/change-store.ts';
@@ -11,8 +11,7 @@ import { type DataCheck, Validators } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
 
-// What passes between the import (import.ts) and its worker (import-worker.ts).
-
+/** From import.ts to import-worker.ts. */
 export interface ImportRequest {
   /** Of refdata.db. */
   readonly path: string;
@@ -26,7 +25,7 @@ export interface ImportRequest {
 }
 
 export interface ImportCalls {
-  /** The next part of the bundle; its memory is handed over. `maxBytes`: of the whole bundle. */
+  /** The next part of the bundle; its memory is transferred. `maxBytes`: of the whole bundle. */
   append: { request: { readonly part: ArrayBuffer; readonly maxBytes: number }; response: number };
   /** After the last part, while the write slot is held: one transaction. */
   run: { request: ImportRequest; response: ImportResult };
@@ -34,7 +33,7 @@ export interface ImportCalls {
 
 export const importAudit = 'records.imported';
 
-/** Its keys are kept in memory; at some 10,000 a second on a small machine the others wait 10 s. */
+/** Keys are kept in memory; at about 10,000 items a second on a small machine other changes wait 10 s. */
 const maxItems = 100_000;
 
 interface Target {
@@ -56,7 +55,7 @@ export class ImportRun {
   readonly #faults = new Faults();
   readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
 
-  /** `noTimeLimit`: off the main thread, where a check may take its time. `afterItem`: throws when the run has to end. */
+  /** `noTimeLimit`: of checks in the worker. `afterItem`: throws to abort the run. */
   constructor(change: Change, actor: Actor, noTimeLimit: boolean, afterItem: () => void) {
     this.#change = change;
     this.#actor = actor;

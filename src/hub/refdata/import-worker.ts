@@ -1,4 +1,4 @@
-/** The import worker: holds one bundle and writes it in one transaction. Started for an import, ended after it. */
+/** The worker of one import: holds the bundle and writes it in one transaction. */
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { serve, toldToStop } from '../../shared/storage/worker-serve.ts';
@@ -6,10 +6,9 @@ import { ImportConnection } from '../outbox/refdata-file.ts';
 import type { ImportResult } from './face.ts';
 import { type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
 
-/** What a transaction has written stays in the cache or spills into the write-ahead log. */
 const cacheKib = 16 * 1024;
 
-/** Grows in place: a bundle is in memory once. */
+/** Grows in place, so that a bundle is in memory once. */
 let bundle = new ArrayBuffer(0);
 
 /** Returns the bytes so far. */

@@ -1,7 +1,6 @@
 /**
- * Bundle imports. A small bundle is one change of this thread, as a record is. A larger one is handed to a worker part by
- * part, then the worker writes while the write slot is held for it. One at a time: each may have its own worker and up to
- * maxImportBytes of memory.
+ * Bundle imports. A small bundle is one change of this thread, like a record. A larger one is transferred to a worker, which
+ * writes while the write slot is held for it. One at a time: each may have a worker and up to maxImportBytes of memory.
  */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../shared/base/errors.ts';
@@ -17,9 +16,9 @@ export interface ImportOptions {
   readonly store: ChangeStore;
   /** Of refdata.db. */
   readonly path: string;
-  /** Bytes refdata.db may hold: outbox.max_bytes. */
+  /** outbox.max_bytes */
   readonly maxBytes: number;
-  /** Bytes of a bundle. */
+  /** Of a bundle. */
   readonly maxImportBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -27,18 +26,17 @@ export interface ImportOptions {
 
 /** Imports that may wait for the one before; their bodies stay unread in their sockets. */
 const waitLimit = 4;
-/** To start a worker takes 58 to 115 ms. In so many bytes are at most some 350 items, which take 35 ms on a small machine. */
+/** Starting a worker takes 58 to 115 ms. So many bytes hold at most about 350 items, which take 35 ms on a small machine. */
 const smallBytes = 16 * 1024;
-/** Checks against a slow schema take longer: then a worker imports the bundle after all, and other requests are served. */
+/** Checks against a slow schema take longer: then a worker imports the bundle, and other requests are served. */
 const smallLimitMs = 100;
-/** 100,000 items take 20 s on a slow card. An import that takes longer than this would hold every other change. */
+/** 100,000 items take 20 s on a slow card. All other changes wait meanwhile. */
 const runLimitMs = 120_000;
-/** A worker that hangs in the disk is left behind after this. */
+/** A worker that hangs in the disk is abandoned after this. */
 const endLimitMs = 5_000;
-/** It is asked to end twice, and waited for once more. */
+/** Two attempts to end the worker, and one more wait. */
 const heldLimitMs = runLimitMs + 4 * endLimitMs;
 
-/** What an import is asked with. */
 interface Wanted {
   readonly actor: Actor;
   readonly format: BundleFormat;
@@ -51,14 +49,14 @@ export class Imports {
   #turn: Promise<unknown> = Promise.resolve();
   #waiting = 0;
   #worker: WorkerHost<ImportCalls> | undefined;
-  /** Since when it has the write slot. */
+  /** Monotonic: when it got the write slot. */
   #heldSinceMs: number | undefined;
   readonly #closing = Promise.withResolvers<never>();
   #closed = false;
 
   constructor(options: ImportOptions) {
     this.#o = options;
-    // It is waited for only while a body is read.
+    // Awaited only while a body is read.
     this.#closing.promise.catch(() => undefined);
     this.#lastImport = options.store.connection.prepare<[string], { id: number; at: Instant; details: string }>(
       'SELECT id, at, details FROM audit WHERE action = ? ORDER BY id DESC LIMIT 1',
@@ -66,8 +64,8 @@ export class Imports {
   }
 
   /**
-   * One transaction, all or nothing; every fault in `reasons`, each with its line (or item) number. `body` is read as it
-   * comes, and ended early when it is too large (TOO_LARGE). One import at a time; a few wait.
+   * One transaction; every fault in `reasons`, each with its line (or item) number. `body` is read as it arrives, and aborted
+   * when it is too large (TOO_LARGE). One import at a time; a few wait.
    */
   async run(
     actor: Actor,
@@ -91,8 +89,8 @@ export class Imports {
   }
 
   /**
-   * Resolves if no import runs, or if its worker answers; rejects if an import keeps the write slot for longer than its own
-   * limits allow. A worker that writes reads no message.
+   * Rejects if an import keeps the write slot for longer than its limits allow, or if its worker has ended. A worker that writes
+   * reads no message.
    */
   async assertAlive(): Promise<void> {
     if (this.#heldSinceMs === undefined) return this.#worker?.answers();
@@ -100,7 +98,7 @@ export class Imports {
     if (heldMs > heldLimitMs) throw new Error(`it has kept all changes waiting for ${Math.round(heldMs / 1_000)} s`);
   }
 
-  /** Aborts the import that runs: nothing of it is written, unless it was committed already. */
+  /** Aborts the running import: nothing of it is written, unless it was committed already. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#closing.reject(closing());
@@ -122,13 +120,13 @@ export class Imports {
     return here ?? this.#withWorker((worker) => this.#importInWorker(worker, wanted, joined(head, chunks)));
   }
 
-  /** The beginning of a body: somewhat more than a small bundle, or all of it. */
+  /** Somewhat more than a small bundle, or the whole body. */
   async #head(
     chunks: AsyncIterator<Uint8Array>,
   ): Promise<{ readonly head: readonly Uint8Array[]; readonly ended: boolean }> {
     const head: Uint8Array[] = [];
     for (let bytes = 0; bytes <= Math.min(smallBytes, this.#o.maxImportBytes); ) {
-      // A body that stalls does not keep the service from ending.
+      // A body that stalls must not delay the end of the service.
       const next = await Promise.race([chunks.next(), this.#closing.promise]);
       if (next.done === true) return { head, ended: true };
       head.push(next.value);
@@ -137,7 +135,7 @@ export class Imports {
     return { head, ended: false };
   }
 
-  /** undefined: it took too long, and nothing is written. */
+  /** undefined: it took too long, and nothing was written. */
   async #importOnMainThread(
     { actor, format, changeReason }: Wanted,
     parts: readonly Uint8Array[],
@@ -195,7 +193,7 @@ export class Imports {
     });
   }
 
-  /** The worker may have died between its commit and its answer: the audit shows it. */
+  /** The audit shows whether the worker died after its commit. */
   async #afterDeath(worker: WorkerHost<ImportCalls>, error: unknown, last: number): Promise<ImportResult> {
     if (worker.alive) throw refusalOf(error);
     if (!(await endsWithin(this.#o.clock, endLimitMs, worker.exited))) {
@@ -215,7 +213,7 @@ export class Imports {
     return { txTime: newest.at, created, updated, closed, unchanged };
   }
 
-  /** A body that stalls outlives its worker, and is not waited for. */
+  /** A body that stalls outlives its worker, and is not awaited. */
   async #received(worker: WorkerHost<ImportCalls>, body: AsyncIterable<Uint8Array>): Promise<void> {
     const ended = worker.exited.then(() => Promise.reject(new Error('the worker has ended')));
     try {
@@ -232,7 +230,7 @@ export class Imports {
       total += chunk.length;
       if (total > maxBytes) throw tooLarge(maxBytes);
       const { buffer: part } = new Uint8Array(chunk);
-      // Waited for: the body is read no faster than the worker takes it.
+      // Awaited: the body is read no faster than the worker takes it.
       await worker.call('append', { part, maxBytes }, [part]);
     }
   }
@@ -252,7 +250,7 @@ async function* joined(head: readonly Uint8Array[], rest: AsyncIterator<Uint8Arr
   yield* { [Symbol.asyncIterator]: () => rest };
 }
 
-/** What the worker refused, as it was thrown there. */
+/** A LinesideError that was thrown in the worker. */
 function refusalOf(error: unknown): LinesideError {
   if (!(error instanceof WorkerError) || !Object.hasOwn(errorCatalogue, error.code)) return asLinesideError(error);
   const { code, message, hint, reasons } = error;

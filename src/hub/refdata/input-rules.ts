@@ -1,6 +1,6 @@
 /**
- * What names, titles, business keys, reasons, times and a record's data may be, whatever the dictionary says. Each check of a
- * string returns what is wrong, '' being nothing. Pure.
+ * Rules for names, titles, business keys, reasons, times and data that hold in every dictionary. Each check of a string returns
+ * the fault, or ''. Pure.
  */
 import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
 import { FAR_FUTURE, type Instant, parseInstant } from '../../shared/base/instant.ts';
@@ -25,12 +25,12 @@ export function titleFault(title: string): string {
   return plainTextFault(title, 1, maxTitleLength);
 }
 
-/** Kept byte for byte: "é" as one code point and as two are two keys. */
+/** Compared byte for byte: "é" as one code point and as two are two keys. */
 export function businessKeyFault(key: string): string {
   return plainTextFault(key, 1, maxKeyLength);
 }
 
-/** Line breaks are welcome in a reason. */
+/** May have line breaks. */
 export function changeReasonFault(reason: string): string {
   const length = lengthFault(reason, 0, maxReasonLength);
   if (length !== '') return length;
@@ -50,7 +50,7 @@ function lengthFault(text: string, min: number, max: number): string {
   return length > max ? `must have at most ${max} characters` : '';
 }
 
-/** Counts no further than beyond `enough`: the text may be a megabyte. */
+/** Counts only up to `enough`: the text may have a megabyte. */
 function codePoints(text: string, enough: number): number {
   if (text.length <= enough) return text.length;
   return text.length > 2 * enough ? enough + 1 : Array.from(text).length;
@@ -67,10 +67,10 @@ export function openFrom(asked: string | undefined, txTime: Instant): Validity |
   return validFrom < FAR_FUTURE ? { validFrom, validTo: FAR_FUTURE } : 'must be before the end of time';
 }
 
-/** As UTF-8 JSON: a broker takes 1 MB a message by default, and an event holds the data twice. */
+/** As JSON in UTF-8: a broker accepts messages of 1 MB by default, and an event contains the data twice. */
 const maxDataBytes = 256 * 1024;
 
-/** The data's JSON as it is stored, or what is wrong with it. The reader of the data takes care of exact numbers (parseExactJson). */
+/** The data's JSON as it is stored, or its fault. Exact numbers are the parser's task (parseExactJson). */
 export function checkData(
   data: unknown,
 ): { readonly text: string; readonly fault?: never } | { readonly fault: string } {
@@ -85,7 +85,7 @@ export function checkData(
   return { text };
 }
 
-/** Level by level, never by recursion: the nesting is what is in question. */
+/** Level by level instead of by recursion, because the nesting is not checked yet. */
 function shapeFault(root: object): string {
   let level: object[] = [root];
   for (let depth = 1; level.length > 0; depth++) {

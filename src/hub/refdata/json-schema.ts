@@ -1,6 +1,6 @@
 /**
- * A dictionary's JSON Schema, checked and compiled (2020-12, or draft-07 by $schema). Schemas and data come from others:
- * neither may hold this thread, fetch anything, or reach beyond its own dictionary.
+ * A dictionary's JSON Schema, checked and compiled (2020-12, or draft-07 by $schema). Schemas and data are untrusted: they must
+ * not block this thread or fetch anything.
  */
 
 import { createContext, Script } from 'node:vm';
@@ -48,19 +48,19 @@ function endedAfter<T extends object>(limitMs: number, run: () => T): T | undefi
   return result;
 }
 
-/** What is wrong with the data, each with its JSON pointer below `/data`. `length`: of the data's JSON, in characters. */
+/** The faults of the data, each with its JSON pointer below `/data`. `length`: of the data's JSON, in characters. */
 export type DataCheck = (data: JsonObject, length: number) => readonly string[];
 
 type CompiledSchema = { readonly check: DataCheck } | { readonly faults: readonly string[] };
 
 const maxSchemaBytes = 64 * 1024;
-/** Faults of one schema or one record: enough to correct it, and no megabyte of them. */
+/** Of one schema or one record. */
 const maxFaultsOfOne = 100;
 /** A schema of 64 KiB with 1,500 properties compiles in 0.3 s here, at most. */
 const compileLimitMs = 2_000;
-/** Longer checks would hold every other request. */
+/** A check blocks all other requests. */
 const checkLimitMs = 500;
-/** Below these a check takes some ms at most: formats' patterns are quadratic at worst, everything else a product. */
+/** Below these a check takes a few ms: the patterns of formats are quadratic at worst, everything else a product. */
 const easyDataLength = 4_096;
 const easyProduct = 2 ** 24;
 
@@ -71,17 +71,17 @@ const dialects = {
 type Dialect = (typeof dialects)[keyof typeof dialects];
 
 const options: Options = { strict: false, logger: false, allErrors: true };
-/** One for the schema of schemas of each dialect, compiled at its first use. */
+/** The meta-schema of each dialect, compiled at its first use. */
 const metaCheckers = new Map<Dialect, Ajv>();
 
-/** `at`: the pointer that leads to the schema in what the caller sent. `unhurried`: off the main thread, no time limit. */
+/** `at`: the pointer to the schema in the caller's request. */
 export function compileSchema(schema: JsonObject, at: string, noTimeLimit = false): CompiledSchema {
   const shape = shapeFault(schema, at);
   if (shape !== '') return { faults: [shape] };
   const text = JSON.stringify(schema);
   if (Buffer.byteLength(text) > maxSchemaBytes)
     return { faults: [`${at} must have at most ${maxSchemaBytes / 1024} KiB as JSON`] };
-  // Ajv writes into what it is given, and the caller's object may be stored or answered yet.
+  // A copy: Ajv writes into the schema, and the caller's object is stored and answered.
   const own = JSON.parse(text) as JsonObject;
   const named = own['$schema'] ?? 'https://json-schema.org/draft/2020-12/schema';
   const dialect = dialectOf(named);
@@ -99,11 +99,11 @@ function compileOwn(
   dialect: Dialect,
   length: number,
   at: string,
-  unhurried: boolean,
+  noTimeLimit: boolean,
 ): CompiledSchema {
   const ajv = new dialect({
     ...options,
-    // Apart from this, a required "toString" would be found in every object.
+    // Without it a required "toString" would be found in every object.
     ownProperties: true,
     meta: false,
     validateSchema: false,
@@ -120,7 +120,7 @@ function compileOwn(
       validate.errors = null;
       return listed(errors, '/data');
     };
-    return { check: guarded(run, refers, length, unhurried) };
+    return { check: guarded(run, refers, length, noTimeLimit) };
   } catch (error) {
     return { faults: [`${at} ${messageOf(error)}`] };
   }
@@ -130,19 +130,19 @@ function guarded(
   run: (data: JsonObject) => readonly string[],
   refers: boolean,
   schemaLength: number,
-  unhurried: boolean,
+  noTimeLimit: boolean,
 ): DataCheck {
   return (data, length) => {
     const easy = !refers && length <= easyDataLength && length * schemaLength <= easyProduct;
     try {
-      if (easy || unhurried) return run(data);
+      if (easy || noTimeLimit) return run(data);
       return (
         withinMs(checkLimitMs, () => run(data)) ?? [
           `/data takes more than ${checkLimitMs} ms to check against the schema of its dictionary`,
         ]
       );
     } catch (error) {
-      // The one thing that a compiled schema throws: it refers to itself without end.
+      // A compiled schema throws only if it refers to itself without end.
       return [`/data cannot be checked against the schema of its dictionary: ${messageOf(error)}`];
     }
   };
@@ -157,7 +157,7 @@ function metaFaults(dialect: Dialect, schema: JsonObject, at: string): readonly 
   let checker = metaCheckers.get(dialect);
   if (checker === undefined) {
     checker = new dialect(options);
-    // Compiles it, outside any time limit.
+    // Compiles it without a time limit.
     void checker.validateSchema({});
     metaCheckers.set(dialect, checker);
   }
@@ -165,7 +165,7 @@ function metaFaults(dialect: Dialect, schema: JsonObject, at: string): readonly 
   return listed(ofOneBranch(checker.errors ?? []), at);
 }
 
-/** "type" is a word or a list of words: of the faults of both branches only the deepest that lists the words is kept. */
+/** "type" is a word or a list: of the faults of both branches only the deepest that lists the words is kept. */
 function ofOneBranch(errors: readonly ErrorObject[]): readonly ErrorObject[] {
   const branches = errors.filter(({ keyword, instancePath }) => keyword === 'anyOf' && instancePath.endsWith('/type'));
   return errors.filter((error) => {
@@ -179,11 +179,11 @@ function ofOneBranch(errors: readonly ErrorObject[]): readonly ErrorObject[] {
 
 function linearTester(pattern: string): { test(text: string): boolean; toString(): string } {
   const compiled = linearPattern(pattern);
-  // Ajv takes patterns with the same text for the same pattern.
+  // Ajv compares patterns by their text.
   return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
 }
 
-/** Several ways to the same fault (an anyOf and what is inside it) are one. */
+/** Equal faults (of an anyOf and of its branches) are listed once. */
 function listed(errors: readonly ErrorObject[], at: string): readonly string[] {
   const faults = new Set<string>();
   let more = 0;
@@ -194,7 +194,7 @@ function listed(errors: readonly ErrorObject[], at: string): readonly string[] {
   return more === 0 ? [...faults] : [...faults, `and ${more} more`];
 }
 
-/** Ajv's words, with what it leaves out of them. */
+/** Ajv's message, with the names and values that it omits. */
 function said(error: ErrorObject): string {
   const params: Readonly<Record<string, unknown>> = error.params;
   const missing = params['additionalProperty'] ?? params['unevaluatedProperty'];
@@ -210,8 +210,7 @@ function cut(value: unknown): string {
   return text.length > 200 ? `${text.slice(0, 200)}...` : text;
 }
 
-// What a schema may be, beyond its meta-schema: known keywords, patterns that run in linear time, and references that stay
-// inside. The walk also finds how expensive a check against the schema may become.
+// Beyond the meta-schema: known keywords, patterns that run in linear time, and references inside the schema only.
 
 /** Their values are schemas. */
 const schemas: ReadonlySet<string> = new Set(
@@ -232,15 +231,14 @@ const plain: ReadonlySet<string> = new Set(
 );
 
 interface WalkedSchema {
-  /** Each begins with its JSON pointer. */
   readonly faults: readonly string[];
-  /** Whether it refers to itself somewhere: then its size does not bound the work. */
+  /** It refers to itself: then its size does not limit the work. */
   readonly refers: boolean;
 }
 
 type Node = Readonly<Record<string, unknown>>;
 
-/** Of a schema that its meta-schema has taken and that is not nested too deep. */
+/** Of a schema that is valid by its meta-schema and not nested too deep. */
 function walkSchema(schema: object, at: string, formats: ReadonlySet<string>): WalkedSchema {
   const faults: string[] = [];
   let refers = false;
@@ -282,7 +280,7 @@ function keywordFault(keyword: string, value: unknown, formats: ReadonlySet<stri
   return known || keyword.startsWith('x-') ? '' : 'is no keyword of JSON Schema; own ones begin with x-';
 }
 
-/** A pattern that takes linear time, as JSON Schema wants it: unanchored. Throws where there is no such automaton. */
+/** Runs in linear time. Throws if there is no such automaton. */
 function linearPattern(pattern: string): RE2JS {
   return RE2JS.compile(RE2JS.translateRegExp(pattern));
 }
@@ -298,7 +296,7 @@ function patternFault(pattern: string): string {
   }
 }
 
-/** The pointer of what is nested too deep or named __proto__, with the reason; ''. Before anything recurses into it. */
+/** Nesting and __proto__, checked without recursion. */
 function shapeFault(schema: object, at: string): string {
   let level: (readonly [object, string])[] = [[schema, at]];
   for (let depth = 1; level.length > 0; depth++) {
@@ -332,16 +330,16 @@ const anyObject: DataCheck = () => [];
 export class Validators {
   readonly #schema;
   readonly #noTimeLimit: boolean;
-  /** By id and version; in the order of their last use. */
+  /** By id and version, in the order of their last use. */
   readonly #kept = new Map<string, DataCheck>();
 
-  /** `noTimeLimit`: off the main thread, where a check may take its time. */
+  /** `noTimeLimit`: in the worker. */
   constructor(connection: Connection, noTimeLimit: boolean) {
     this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
     this.#noTimeLimit = noTimeLimit;
   }
 
-  /** Of a committed dictionary: what is kept here must not be rolled back. */
+  /** Only for a committed dictionary, because it is cached. */
   of(id: number, version: number): DataCheck {
     const key = `${id}:${version}`;
     const check = this.#kept.get(key) ?? this.#compiled(id);
@@ -357,7 +355,7 @@ export class Validators {
     if (text === undefined || text === null) return anyObject;
     const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#noTimeLimit);
     if ('check' in compiled) return compiled.check;
-    // It was taken once, by an older lineside or on an idler machine: data that cannot be checked is not taken.
+    // An older lineside or a less busy machine accepted it: data that cannot be checked is refused.
     return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];
   }
 }

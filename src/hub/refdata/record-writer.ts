@@ -1,4 +1,4 @@
-/** The one place that writes versions of records: the row, its version and its event, on any connection. */
+/** Writes versions of records, with their events, on any connection. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
@@ -42,7 +42,7 @@ export class RecordWriter {
     return { ...record, ...rest, scope: formerScope ?? dictionary.scope };
   }
 
-  /** Creates, opens again what is closed, or updates. */
+  /** Creates, reopens or updates. */
   put(
     change: Change,
     dictionary: DictionaryHead,
@@ -59,12 +59,12 @@ export class RecordWriter {
     if (newest.closed === 1) {
       return this.#write(change, dictionary, businessKey, newest.id, version, 'created', next, undefined);
     }
-    // What was written under a narrower scope is not published on the wider topic.
+    // Data that was written under a narrower scope is not published on the wider topic.
     const before = isWider(dictionary.scope, newest.scope) ? {} : (JSON.parse(newest.data) as JsonObject);
     return this.#write(change, dictionary, businessKey, newest.id, version, 'updated', next, before);
   }
 
-  /** The event holds the closed version's data: it goes to the narrower topic if that was written under a narrower scope. */
+  /** The event contains the closed version's data: if that was written under a narrower scope, it is sent to that topic. */
   close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
     const data = JSON.parse(newest.data) as JsonObject;
     const { txTime } = change.stamp;
@@ -98,7 +98,7 @@ export class RecordWriter {
 
 export function writeStatements(connection: Connection) {
   return {
-    /** Apart from the version: joined, a key that is not there yet costs ten times as much. */
+    /** Not joined with the version: an unknown key would cost ten times as much. */
     record: connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(
       'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
     ),

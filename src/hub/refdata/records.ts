@@ -1,4 +1,4 @@
-/** Records: changes, one at a time and many keys closed at once; reads as of a time, of all of a dictionary, of a history. */
+/** Records: changes, bulk close, and reads: as of a time, of a whole dictionary, of a history. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import { type Instant, parseInstant } from '../../shared/base/instant.ts';
@@ -13,17 +13,14 @@ import { Validators } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
 import { Faults, faultAt, quotedName, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
 
-/** A transaction of so many closings takes some 0.3 s of this thread. */
+/** They take about 0.3 s of this thread. */
 const maxKeysClosed = 10_000;
 
 interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
   readonly data: string;
 }
 
-/**
- * Keys that one page reads: some 50 ms of this thread. If most records are closed, or not valid yet, a page may
- * thus hold less than its limit and still have a next one.
- */
+/** Keys that one page reads: about 50 ms of this thread. If most records are closed, a page may have fewer items than its limit. */
 const keysOfPage = 10_000;
 
 interface AtParameters {
@@ -54,7 +51,7 @@ export class Records {
     this.#sql = readStatements(store.connection);
   }
 
-  /** A business key that was closed is opened again, its versions counted on. CONFLICT: it is open. */
+  /** A closed business key is reopened, and its versions continue. CONFLICT: it is open. */
   async create(actor: Actor, dictionary: string, businessKey: string, wanted: RecordChange): Promise<RecordVersion> {
     const keyFaults = faultAt('/businessKey', businessKeyFault(businessKey));
     return this.#put(actor, dictionary, businessKey, wanted, keyFaults, (newest) => {
@@ -65,7 +62,7 @@ export class Records {
     });
   }
 
-  /** `version`: what If-Match named; undefined: VERSION_REQUIRED. CONFLICT: the record is closed. */
+  /** `version`: of If-Match; undefined: VERSION_REQUIRED. CONFLICT: the record is closed. */
   async update(
     actor: Actor,
     dictionary: string,
@@ -124,7 +121,7 @@ export class Records {
     });
   }
 
-  /** All or nothing; every fault in `reasons`. Returns how many were closed and the transaction's time. */
+  /** One transaction; every fault in `reasons`. */
   async bulkClose(
     actor: Actor,
     dictionary: string,
@@ -163,7 +160,7 @@ export class Records {
 
   // Reads: as of a time, of all of a dictionary, of a history.
 
-  /** As of `at` (RFC 3339; undefined: now). NOT_FOUND, with a hint if it is known but not valid then. */
+  /** `at`: RFC 3339; undefined: now. NOT_FOUND, with a hint if the record is known but not valid then. */
   one(actor: Actor, dictionary: string, businessKey: string, at: string | undefined): RecordVersion {
     const time = this.#time(at);
     const { id } = this.#dictionaries.head(actor, dictionary);
@@ -180,7 +177,7 @@ export class Records {
   page(actor: Actor, dictionary: string, at: string | undefined, page: PageRequest): Page<RecordVersion> {
     const asked = this.#time(at);
     const { id } = this.#dictionaries.head(actor, dictionary);
-    // All pages of a list show the same moment, unless the caller says otherwise.
+    // All pages of a list show the moment of the first, unless the caller names one.
     const [begun, after] = positionOf('records', page, [asked, '']);
     const time = at === undefined ? this.#time(begun) : asked;
     const last = this.#sql.slice.get(id, after, keysOfPage - 1) ?? null;
@@ -222,7 +219,7 @@ function requireOpen(
 ): Newest {
   if (newest === undefined) throw recordNotFound(dictionary, businessKey);
   const what = `the record ${quotedName(businessKey)} of ${dictionary}`;
-  // Reading it now gives the version before, again and again.
+  // Reading it now returns the version before.
   const ahead = newest.closed === 0 && newest.validFrom > now;
   requireVersion(
     what,

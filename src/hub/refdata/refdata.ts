@@ -12,7 +12,7 @@ import { Records } from './records.ts';
 
 export type Refdata = ReturnType<typeof openRefdata>;
 
-/** The store stays its owner's: close() aborts the import that runs, and closes no file. */
+/** close() aborts the running import, and does not close the store. */
 export function openRefdata(options: ImportOptions) {
   const { store } = options;
   const dictionaries = new Dictionaries(store);
@@ -43,7 +43,6 @@ export function openRefdata(options: ImportOptions) {
   };
 }
 
-/** A read is no transaction of the store's: SQLite's failures are reported here as they are there. */
 function reader<A extends readonly unknown[], T>(store: ChangeStore, read: (...call: A) => T): (...call: A) => T {
   return (...call) => readFrom(store, () => read(...call));
 }

@@ -1,11 +1,11 @@
-/** What callers may see, and the refusals that several parts have in common. What is not visible does not exist for them. Pure. */
+/** What callers may see, and common refusals. For a caller, an invisible dictionary does not exist. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText, isExpected } from '../../shared/base/expected-version.ts';
 import { type Scope, scopes } from '../outbox/event.ts';
 import type { Actor } from './face.ts';
 import { changeReasonFault } from './input-rules.ts';
 
-/** The role that opens a scope; '' where none is needed. */
+/** The role that opens a scope; '': none is needed. */
 export function roleOf(scope: Scope): string {
   return scope === 'PUBLIC' ? '' : `refdata-${scope.toLowerCase()}`;
 }
@@ -30,12 +30,12 @@ export function dictionaryNotFound(name: string): LinesideError {
   return new LinesideError('NOT_FOUND', `there is no dictionary ${quotedName(name)}`);
 }
 
-/** Names come from callers: one line, of bounded length. */
+/** A caller's string on one line, of limited length. */
 export function quotedName(name: string): string {
   return JSON.stringify(name.length > 128 ? `${name.slice(0, 128)}...` : name);
 }
 
-/** Throws INVALID_ARGUMENT with every reason, if there is one. */
+/** Throws INVALID_ARGUMENT with every reason, if there are any. */
 export function refuseFaults(what: string, reasons: readonly string[]): void {
   if (reasons.length === 0) return;
   throw new LinesideError(
@@ -47,7 +47,7 @@ export function refuseFaults(what: string, reasons: readonly string[]): void {
   );
 }
 
-/** `pointer fault`, or nothing where there is no fault. */
+/** A reason, or none if the fault is ''. */
 export function faultAt(pointer: string, fault: string): readonly string[] {
   return fault === '' ? [] : [`${pointer} ${fault}`];
 }
@@ -56,7 +56,7 @@ export function reasonFaults(changeReason: string | undefined): readonly string[
   return faultAt('/changeReason', changeReasonFault(changeReason ?? ''));
 }
 
-/** `hint`: where the version that is there is found. VERSION_REQUIRED, or STALE_VERSION: another one is expected. */
+/** Throws VERSION_REQUIRED or STALE_VERSION. `hint`: how to find the current version. */
 export function requireVersion(
   what: string,
   version: number,
@@ -74,7 +74,7 @@ export function requireVersion(
   });
 }
 
-/** Faults of a bundle are listed up to here; the rest is counted. */
+/** Further faults are only counted. */
 const maxListedFaults = 10_000;
 
 export class Faults {

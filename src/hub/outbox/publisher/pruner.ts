@@ -9,7 +9,6 @@ import type { Audit, ChangeStore } from '../change-store.ts';
 interface PrunerOptions {
   readonly store: ChangeStore;
   readonly keepPublishedDays: number;
-  /** No row above this is removed, however old: another part still reads it. Default: none does. */
   readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -25,16 +24,16 @@ interface Oldest {
 interface Slice {
   readonly after: number;
   readonly upTo: number;
-  /** What was published before, or made before and never to be sent, is old. */
+  /** Rows published before, or created before and sent to no topic, are old. */
   readonly before: Instant;
 }
 
 const dayMs = 86_400_000;
-/** A sweep reads the whole table, a million rows in some 2 s: once an hour is often enough for days. */
+/** A sweep reads the whole table, a million rows in about 2 s. */
 const sweepMs = 3_600_000;
-/** Between slices, so that a sweep takes a tenth of the loop at most. */
+/** Between slices, so that a sweep takes at most a tenth of the event loop. */
 const sliceMs = 50;
-/** A slice of removal: 10 ms on this machine. */
+/** Removed in about 10 ms. */
 const sliceRows = 1_000;
 
 export class Pruner {
@@ -70,12 +69,12 @@ export class Pruner {
     const slice = { after: this.#after, upTo: this.#unneeded(end), before };
     if (slice.upTo > slice.after) {
       if (this.#sql.hasOld.get(slice) !== undefined) {
-        // Asked again inside the transaction: while it waited for the write slot others may have come to need more.
+        // Evaluated again inside the transaction: while it waited for the write slot, webhooks may have come to need more rows.
         await store.maintain(() => this.#removeOld({ ...slice, upTo: this.#unneeded(slice.upTo) }));
       }
       this.#after = slice.upTo;
     }
-    // The part that needs the rest may still be finding out what it needs: then it is less each time, and an hour is too long.
+    // While webhooks still determine which rows they need, the need shrinks each time, and an hour is too long.
     if (end > 0 && (this.#after === end || this.#unneeded(end) > slice.upTo)) return sliceMs;
     this.#after = 0;
     return sweepMs;
@@ -120,13 +119,11 @@ export class Pruner {
 function statements(connection: Connection) {
   const isNoDeadLetter = 'id NOT IN (SELECT outbox_id FROM dead_letters)';
   const inSlice = 'id > $after AND id <= $upTo';
-  // Acknowledged before, or made before and to be sent to no topic; those of dead letters stay.
   const old = `outbox_events WHERE ${inSlice} AND (
     id IN (SELECT id FROM outbox_published WHERE ${inSlice} AND published_at < $before)
     OR (tx_time < $before AND id NOT IN (SELECT id FROM outbox_waiting WHERE ${inSlice})
       AND id NOT IN (SELECT id FROM outbox_published WHERE ${inSlice}) AND ${isNoDeadLetter}))`;
   return {
-    /** The end of the slice of rows behind an id; null: there are none. */
     sliceEnd: connection
       .prepare<[number, number], number | null>(
         'SELECT max(id) FROM (SELECT id FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?)',

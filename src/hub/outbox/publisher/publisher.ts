@@ -1,7 +1,7 @@
 /**
  * Publishes waiting rows: the loop around the scheduler, with the SQL and the broker. Wakes on commit, on each report of the
- * broker, and each second. A row counts as published when the broker has acknowledged it and that is committed; a process
- * that stops in between sends it again.
+ * broker, and each second. A row is published when the acknowledgement of the broker is committed; a process that stops before
+ * sends the row again.
  */
 import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
@@ -18,16 +18,14 @@ import { ReadAhead, type Row, WaitingRows } from './waiting-rows.ts';
 
 export interface PublisherOptions {
   readonly store: ChangeStore;
-  /** undefined: none is configured; rows wait. The publisher starts and stops it. */
+  /** undefined: not configured; rows wait. The publisher starts and stops it. */
   readonly broker: Broker | undefined;
   readonly topicOf: (scope: Scope) => string;
   readonly deviceId: string;
-  /** Refusals after which a row is a dead letter. */
   readonly maxAttempts: number;
-  /** Bytes that may be in flight, unacknowledged. */
   readonly inFlightBytes: number;
   readonly keepPublishedDays: number;
-  /** No row above this is removed, however long ago it was published. Default: none is kept longer. */
+  /** Webhooks still read rows above this: they are not removed. */
   readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -39,17 +37,16 @@ export type PublisherStatus = ReturnType<Publisher['status']>;
 const tickMs = 1_000;
 /** Without a tick for this long the loop has stalled. */
 const stalledMs = 30_000;
-/** Rows handled in one pass of the loop, */
+/** Of one pass: then changes, requests and the broker's reports have their turn. */
 const passRows = 500;
-/** and the longest time for them: then changes, requests and the broker's reports have their turn. */
 const passMs = 5;
-/** Keys with a queue; some 300 bytes each. With the smallest rows, 4 MiB in flight are about as many. */
+/** Keys with a queue, about 300 bytes each. With the smallest rows, 4 MiB in flight are about as many. */
 const maxKeys = 10_000;
 const heldRows = 1_000;
 const heldBytes = 1024 * 1024;
-/** In flight: more than a broker acknowledges while one transaction collects what is to be marked. */
+/** In flight: more than a broker acknowledges while one transaction collects marks. */
 const busyRows = 1_000;
-/** Above this a refusal is the topic's rather than the key's. */
+/** With more of them the topic refuses, not the keys. */
 const blockedKeys = 100;
 
 interface PassBudget {
@@ -67,7 +64,7 @@ export class Publisher {
   readonly #readAhead: ReadAhead<Row>;
   readonly #loop: Loop;
   #connected = false;
-  /** The broker reported it for an offered row; until the next change of the broker, or the next tick. */
+  /** The broker reported it for an offered row. Reset by the next change of the broker, or the next tick. */
   #offline = false;
   #passAsked = false;
   readonly #reading: FailureLog;
@@ -75,7 +72,7 @@ export class Publisher {
   #refusedTotal = 0;
   #unreachedTotal = 0;
 
-  /** Not started yet. Counts the waiting rows: some 10 ms for a million. Throws if refdata.db cannot be read. */
+  /** Counts the waiting rows: about 10 ms for a million. Throws if refdata.db cannot be read. */
   constructor(options: PublisherOptions) {
     const { store, broker, topicOf, maxAttempts, inFlightBytes, clock, logger } = options;
     this.#o = options;
@@ -115,7 +112,7 @@ export class Publisher {
     this.#loop.start();
   }
 
-  /** Nothing more is offered; waits up to limitMs for what is in flight, and writes what was acknowledged. */
+  /** Waits up to limitMs for rows in flight, and writes the acknowledgements. */
   async stop(limitMs: number): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopped';
@@ -156,7 +153,7 @@ export class Publisher {
     return this.#scheduler.inMemory + this.#results.pending;
   }
 
-  /** A dead letter waits again; that is committed. */
+  /** Called after the commit by which a dead letter waits again. */
   requeued(id: number, scope: Scope): void {
     this.#waiting++;
     this.#readAhead.drop();
@@ -206,7 +203,7 @@ export class Publisher {
     this.#wake();
   }
 
-  /** One pass soon, however many ask. */
+  /** One pass in the next turn, however many calls. */
   #wake(): void {
     if (this.#passAsked || this.#offline || this.#state !== 'running' || this.#o.broker === undefined) return;
     this.#passAsked = true;
@@ -242,7 +239,7 @@ export class Publisher {
   /** False: the broker takes nothing more for now. */
   #offerReady(turn: PassBudget): boolean {
     for (const { id, row } of this.#scheduler.readyRows()) {
-      // Nothing is left of the pass for the scan either, which asks for the next one.
+      // The scan finds the budget spent, too, and returns that there is more.
       if (this.#isSpent(turn)) break;
       const again = row ?? this.#rows.one(id);
       if (again === undefined) this.#scheduler.removed(id);
@@ -269,7 +266,7 @@ export class Publisher {
     return true;
   }
 
-  /** With no row in memory and none behind the scan nothing waits: a wrong count (after a failed one) is corrected. */
+  /** With no row in memory and none behind the scan nothing waits: corrects a count that is wrong after a failure. */
   #scanCompleted(): false {
     if (this.#waiting !== 0 && this.#scheduler.inMemory === 0) this.#recount();
     return false;

@@ -1,5 +1,5 @@
 /**
- * What the broker's answers change in the outbox, written in batches, and in the operator's log. Rows whose result cannot be
+ * Writes the broker's answers into the outbox, in batches, and refusals into the operator's log. Rows whose result cannot be
  * written (a full disk) are not sent again meanwhile.
  */
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -15,17 +15,17 @@ interface ResultWriterOptions {
   readonly rows: WaitingRows;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** So much is in flight that the connection to the broker stays busy without what is still to be written. */
+  /** Enough rows are in flight to keep the connection to the broker busy. */
   readonly isBusy: () => boolean;
-  /** Committed: the ids whose outcome was final, and how many rows no longer wait. */
+  /** Called after a commit with the ids whose outcome was final, and how many rows no longer wait. */
   readonly onWritten: (ids: readonly number[], left: number) => void;
 }
 
 /** 2,000 marks take some 10 ms. */
 const maxBatch = 2_000;
-/** On a slow card the next batch waits as long as the last one took, but never longer. */
+/** On a slow card the next batch waits as long as the last one took, at most this long. */
 const longestRestMs = 250;
-/** With much in flight nothing waits for a mark, and each transaction is an fsync: the next one collects for this long. */
+/** Each transaction is an fsync: while the connection is busy, the next one collects marks for this long. */
 const busyRestMs = 20;
 const longestRetryMs = 1_000;
 
@@ -58,12 +58,11 @@ export class ResultWriter {
     this.#rejects.note(update);
   }
 
-  /** Writes what is there; what fails now is sent again by the next process. */
+  /** Writes pending updates; the rows of those that fail are sent again by the next process. */
   stop(): Promise<void> {
     return this.#batches.stop();
   }
 
-  /** Updates that are still to be stored: bounded by the head rows. */
   get pending(): number {
     return this.#batches.pending;
   }
@@ -72,7 +71,7 @@ export class ResultWriter {
     const { store, clock, isBusy, onWritten } = this.#o;
     const beganMs = clock.monoMs();
     const written = store.maintain((audit) => this.#mark(batch, audit));
-    // The transaction has run by now, unless an import holds it up.
+    // The transaction has run already, unless an import delays it.
     const tookMs = clock.monoMs() - beganMs;
     this.#restUntilMs = beganMs + tookMs + Math.min(Math.max(tookMs, isBusy() ? busyRestMs : 0), longestRestMs);
     const left = await written;
@@ -100,16 +99,16 @@ export class ResultWriter {
   }
 }
 
-/** A reason that did not occur for so long is logged again. */
+/** A reason is logged again after it did not occur for this long. */
 const quietMs = 3_600_000;
-/** Reasons remembered; librdkafka has some two hundred error codes, of which a broker uses a few. */
+/** librdkafka has about 200 error codes, of which a broker uses a few. */
 const maxReasons = 20;
 
-/** What the broker refuses, in the log: a line for each kind of reason, not one for each row or attempt. */
+/** Logs refusals: a line for each kind of reason, not for each row or attempt. */
 export class RejectLog {
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** By kind of result and reason without its numbers: when it was seen last, monotonic. */
+  /** By kind of result and reason without numbers: when it last occurred, monotonic. */
   readonly #seen = new Map<string, number>();
 
   constructor(clock: Clock, logger: Logger) {
@@ -117,7 +116,7 @@ export class RejectLog {
     this.#logger = logger;
   }
 
-  /** The row by its id only: keys of records are not for the journal. */
+  /** Keys of records are not logged. */
   note(update: RowUpdate): void {
     if (update.kind === 'published') return;
     const { kind, id, attempts, reason } = update;

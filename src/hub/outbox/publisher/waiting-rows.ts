@@ -1,4 +1,4 @@
-/** The SQL of the publisher: rows that wait, and what becomes of them. */
+/** The SQL of the publisher: reads waiting rows and marks them. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Scope } from '../event.ts';
@@ -20,16 +20,16 @@ export interface Row extends RowHead {
 
 export interface Read<R> {
   readonly rows: readonly R[];
-  /** Every row up to here was read, those left out included. */
+  /** Every row up to here was read, skipped rows included. */
   readonly readTo: number;
-  /** None waits behind. */
+  /** No row waits behind. */
   readonly ended: boolean;
 }
 
-/** What one read brings at most, so that neither memory nor the loop is held: some 3 ms. */
+/** Limits of one read, which takes about 3 ms. */
 const readRows = 500;
 const readChars = 512 * 1024;
-/** Rows read to find them, those in memory included. */
+/** Including rows that are in memory. */
 const scannedRows = 5_000;
 
 export class WaitingRows {
@@ -41,7 +41,6 @@ export class WaitingRows {
     this.#topicOf = topicOf;
   }
 
-  /** The next rows behind an id, without those that `skip` names. */
   read(after: number, skip: (id: number) => boolean): Read<Row> {
     const rows: Row[] = [];
     let chars = 0;
@@ -78,7 +77,7 @@ export class WaitingRows {
     return this.#sql.oldest.get();
   }
 
-  /** Returns how many of them waited. The ids are mostly neighbours: a statement for each run of them. */
+  /** Returns how many of them waited. The ids are mostly consecutive: one statement for each run of them. */
   markPublished(ids: readonly number[], at: Instant): number {
     const sorted = ids.toSorted((a, b) => a - b);
     let changed = 0;
@@ -104,20 +103,20 @@ export class WaitingRows {
   }
 }
 
-/** Rows read a few hundred at a time and handled one by one. */
+/** Reads rows in blocks, and returns them one by one. */
 export class ReadAhead<R> {
   readonly #read: (after: number) => Read<R>;
   #rows: readonly R[] = [];
   #index = 0;
   #readTo = 0;
-  /** The pass the rows were read for; undefined: none were. */
+  /** For which pass the rows were read. */
   #pass: number | undefined;
 
   constructor(read: (after: number) => Read<R>) {
     this.#read = read;
   }
 
-  /** The next row behind `after`; undefined: none waits. What was read for another pass is dropped. */
+  /** The next row behind `after`; undefined: none waits. Rows read for another pass are dropped. */
   peek({ after, pass }: { readonly after: number; readonly pass: number }): R | undefined {
     if (pass !== this.#pass) {
       this.drop();
