@@ -12,21 +12,6 @@ const INVALID_RECORD = 87;
 const OUT_OF_ORDER_SEQUENCE = 45;
 
 describe('a mock cluster', { skip: mockMissing }, () => {
-  it('is missed at once when it goes, and found again', async () => {
-    const mock = await startMockCluster();
-    const { broker, connected, disconnected, send, changes } = watched(optionsFor(mock.bootstrap));
-    await connected();
-    await send({ id: 1, topic: 't' });
-    const before = changes();
-    await mock.say('down 1');
-    await disconnected(5_000);
-    assert.equal(broker.offer(messageOf(2, 't')), 'offline');
-    await mock.say('up 1');
-    await connected();
-    assert.ok(changes() >= before + 2);
-    assert.equal((await send({ id: 2, topic: 't' })).kind, 'acknowledged');
-  });
-
   it('may lack replicas for a while: that is waited out, not counted as a refusal', async () => {
     const mock = await startMockCluster();
     const { connected, send } = watched(optionsFor(mock.bootstrap));

@@ -1,6 +1,7 @@
 /** Load on the hub from all sides: records one by one, bulk closes and bundles, each entered in the ledger. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, type HubApi, recordPath } from '../e2e/hub-api.ts';
+import { sendBundle } from '../e2e/hub-support.ts';
 import type { OutboxLedger } from './outbox-ledger.ts';
 import type { Random } from './random.ts';
 
@@ -67,9 +68,7 @@ export async function importer(name: string, load: Load, over: AbortSignal): Pro
         ...closing.map((target) => ({ ...targetOf(target), action: 'close' })),
         ...(bad ? [{ ...targetOf('soak.public:never'), data: { name: change } }] : []),
       ];
-      const body = lines.map((line) => JSON.stringify(line)).join('\n');
-      const how = { body, contentType: 'application/x-ndjson', changeReason: change };
-      return api.send('POST', '/api/v1/imports', how);
+      return sendBundle(api, lines, change);
     });
     if (fate === undefined) return;
     if (fate) open = random.between(0, 1) === 0 ? opening : [];

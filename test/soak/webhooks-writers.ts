@@ -1,5 +1,6 @@
 /** More load for webhooks: bundles that are too large for one delivery, and definitions. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sendBundle } from '../e2e/hub-support.ts';
 import { attempt, dictionaries, heard, type Load } from './outbox-writers.ts';
 
 const names = Object.keys(dictionaries);
@@ -23,11 +24,8 @@ export async function largeImporter(name: string, load: Load, over: AbortSignal)
     const targets = keys.map((key) => `${dictionary}:${key}`);
     const fate = await attempt(name, load, targets, (change) => {
       const text = 'x'.repeat(kind.bytes);
-      const lines = keys.map((businessKey) =>
-        JSON.stringify({ dictionary, businessKey, data: { name: change, text } }),
-      );
-      const how = { body: lines.join('\n'), contentType: 'application/x-ndjson', changeReason: change };
-      return api.send('POST', '/api/v1/imports', how);
+      const lines = keys.map((businessKey) => ({ dictionary, businessKey, data: { name: change, text } }));
+      return sendBundle(api, lines, change);
     });
     if (fate === undefined) return;
   }

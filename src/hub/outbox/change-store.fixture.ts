@@ -1,12 +1,12 @@
 /** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that does not advance. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Clock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
-import { openDatabase } from '../../shared/storage/open.ts';
+import { openDatabase, openExisting } from '../../shared/storage/open.ts';
 import { hubMigrations } from '../migrations.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
 import type { Author, RecordEvent } from './event.ts';
@@ -85,4 +85,17 @@ export function recordEvent(businessKey: string, version = 1, changes: Partial<R
     before: version === 1 ? undefined : { n: version - 1 },
     ...changes,
   };
+}
+
+/** Overwrites the first leaf of a table in a closed file. */
+export function breakPage(path: string, table: string): void {
+  const connection = openExisting({ path, cacheKib: 64, walLimitBytes: 1_000_000 });
+  const page = connection
+    .prepare<[string], number>("SELECT min(pageno) FROM dbstat WHERE name = ? AND pagetype = 'leaf'")
+    .pluck()
+    .get(table);
+  connection.close();
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(4096, 0xaa), 0, 4096, ((page ?? 0) - 1) * 4096);
+  closeSync(file);
 }

@@ -1,21 +1,18 @@
 import assert from 'node:assert/strict';
 import {
-  closeSync,
   copyFileSync,
   existsSync,
-  openSync,
   readFileSync,
   renameSync,
   statSync,
   truncateSync,
   unlinkSync,
   writeFileSync,
-  writeSync,
 } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { usOfInstant } from '../../shared/base/instant.ts';
-import { author, holdStore, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
+import { author, breakPage, holdStore, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
 import type { Change, ChangeStore } from './change-store.ts';
 import { ImportConnection } from './refdata-file.ts';
 
@@ -172,15 +169,9 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
   side.close();
   for (let n = 0; n < 50; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
   await store.close();
-  const root = 4096 * 3;
-  const file = openSync(path, 'r+');
-  for (let at = root; at < root + 4096 * 3; at += 4096) writeSync(file, Buffer.alloc(64, 0xff), 0, 64, at);
-  closeSync(file);
+  breakPage(path, 'outbox_events');
   const damaged = openStoreIn(t, dir, { clock });
-  const work = damaged.commit(author, (change) => {
-    change.emit(recordEvent('late'));
-    change.audit('a', 'b', {});
-  });
+  const work = damaged.commit(author, (change) => change.emit(recordEvent('late')));
   await assert.rejects(work, { code: 'STORAGE_DAMAGED' });
   assert.match(damaged.health().damage, /damaged/);
 });

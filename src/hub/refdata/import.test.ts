@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import Database from 'better-sqlite3';
 import { systemCode } from '../../shared/base/errors.ts';
+import { until } from '../../shared/base/wait.fixture.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { BundleFormat, ImportResult } from './face.ts';
 import {
@@ -18,13 +19,6 @@ import {
   whole,
   withTools,
 } from './refdata.fixture.ts';
-
-async function until(condition: () => boolean): Promise<void> {
-  for (let turns = 0; !condition(); turns++) {
-    assert.ok(turns < 1_000_000, 'it never came to be');
-    await turn();
-  }
-}
 
 async function* bytes(body: string | Uint8Array, size = 65_536): AsyncGenerator<Uint8Array> {
   const all = Buffer.from(body);
@@ -106,14 +100,6 @@ describe('a bundle', () => {
     assert.equal(at.refdata.record(everyone, 'tools', 'u', '2020-01-01T00:00:00Z').version, 2);
     assert.equal(auditActions(at).at(-1), 'records.imported');
     assert.equal((await load(at, JSON.stringify({ items: [tool('new')] }), 'json')).unchanged, 1);
-  });
-
-  it('may have a byte order mark, CRLF, blank lines and no last line feed', async (t) => {
-    const at = await withTools(t);
-    const body = `\ufeff${JSON.stringify(tool('a'))}\r\n\r\n\n${JSON.stringify(tool('ж'))}\r\n  \n${JSON.stringify(tool('c'))}`;
-    const result = await at.refdata.importBundle(everyone, 'ndjson', '', bytes(body, 1));
-    assert.equal(result.created, 3);
-    assert.equal((await load(at, '')).created, 0);
   });
 
   it('with faults changes nothing and names each with its line', async (t) => {
@@ -298,7 +284,7 @@ describe('an import that runs', () => {
     const { waiting } = await begun(at);
     assert.equal(workers.length, 1);
     // Not before it writes: a thread that dies while it loads better-sqlite3 aborts the process.
-    await until(() => isWriting(at));
+    await until('it writes', () => isWriting(at));
     await workers[0]?.terminate();
     await refusal;
     await waiting;
@@ -312,7 +298,7 @@ describe('an import that runs', () => {
     await load(at, many(0, 1_000));
     const workers = startedWorkers(t);
     const running = load(at, many(500, 1_000));
-    await until(() => workers.length === 1);
+    await until('a worker', () => workers.length === 1);
     const [worker] = workers;
     assert.ok(worker);
     const emit = worker.emit.bind(worker) as (...event: unknown[]) => boolean;
@@ -352,7 +338,7 @@ describe('an import that runs', () => {
     const refusal = assert.rejects(at.refdata.importBundle(everyone, 'ndjson', '', stalled()), {
       code: 'SHUTTING_DOWN',
     });
-    await until(() => given);
+    await until('the body is read', () => given);
     await at.refdata.close();
     await refusal;
   });
@@ -371,5 +357,51 @@ describe('an import that runs', () => {
     await assert.rejects(load(at, many(0, 20_000)), { code: 'STORAGE_FULL' });
     assert.deepEqual(at.refdata.records(everyone, 'tools', undefined, whole).items, []);
     assert.equal((await load(at, many(0, 10))).created, 10);
+  });
+
+  /** A bundle of blank lines that is large enough for a worker. */
+  const large = Buffer.alloc(16 * 1024 + 1, '\n');
+
+  it('is alive while its body arrives slowly: its worker answers', async (t) => {
+    const { refdata } = temporaryRefdata(t);
+    await refdata.assertImportAlive();
+    const rest = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const body = async function* (): AsyncGenerator<Uint8Array> {
+      yield large;
+      begun.resolve();
+      await rest.promise;
+    };
+    const imported = refdata.importBundle(everyone, 'ndjson', '', body());
+    await begun.promise;
+    await refdata.assertImportAlive();
+    rest.resolve();
+    assert.equal((await imported).created, 0);
+  });
+
+  it('is reported while it keeps all changes waiting for longer than it may', async (t) => {
+    const { refdata, store, path, clock } = temporaryRefdata(t);
+    const other = new Database(path);
+    t.after(() => other.close());
+    // The worker cannot begin: it hangs in SQLite as it would in a disk.
+    other.exec('BEGIN IMMEDIATE');
+    const holds = Promise.withResolvers<void>();
+    const hold = store.hold.bind(store);
+    t.mock.method(store, 'hold', (work: () => Promise<unknown>) => {
+      const held = hold(work);
+      holds.resolve();
+      return held;
+    });
+    const body = async function* (): AsyncGenerator<Uint8Array> {
+      yield large;
+    };
+    const imported = assert.rejects(refdata.importBundle(everyone, 'ndjson', '', body()), { code: 'TOO_LARGE' });
+    await holds.promise;
+    await refdata.assertImportAlive();
+    clock.advance(141_000);
+    await assert.rejects(refdata.assertImportAlive(), /it has kept all changes waiting for 141 s/);
+    other.exec('ROLLBACK');
+    await imported;
+    await refdata.assertImportAlive();
   });
 });

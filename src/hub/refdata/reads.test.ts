@@ -1,44 +1,26 @@
 /** Lists by cursor, the plans of the statements, and what a damaged file looks like to a reader. */
 import assert from 'node:assert/strict';
-import { closeSync, openSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
-import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
-import type { ChangeStore } from '../outbox/change-store.ts';
+import { breakPage, openStoreIn } from '../outbox/change-store.fixture.ts';
 import { dictionaryStatements } from './dictionaries.ts';
 import { draftStatements } from './drafts.ts';
 import { writeStatements } from './record-writer.ts';
 import { readStatements } from './records.ts';
-import { everyone, temporaryRefdata, tools, whole, withTools } from './refdata.fixture.ts';
-import { openRefdata, type Refdata } from './refdata.ts';
+import { everyone, temporaryRefdata, whole, withTools } from './refdata.fixture.ts';
+import { openRefdata } from './refdata.ts';
 
-describe('a damaged file', () => {
-  it('is told as damaged by reads and changes, and reported', async (t) => {
-    const dir = temporaryDir(t);
-    const clock = new FakeClock();
-    const open = (store: ChangeStore): Refdata => {
-      const path = join(dir, 'refdata.db');
-      return openRefdata({ store, path, maxBytes: 1e9, maxImportBytes: 1e6, clock, logger: silentLogger });
-    };
-    const sound = openStoreIn(t, dir, { clock });
-    await open(sound).createDictionary(everyone, tools, '');
-    await open(sound).createRecord(everyone, 'tools', 'k', { data: {} });
-    const page = sound.connection.prepare<[], number>(
-      `SELECT rootpage FROM sqlite_schema WHERE name = 'record_versions'`,
-    );
-    const root = page.pluck().get() ?? 0;
-    await sound.close();
-    const file = openSync(join(dir, 'refdata.db'), 'r+');
-    writeSync(file, Buffer.alloc(4_096, 0xa5), 0, 4_096, (root - 1) * 4_096);
-    closeSync(file);
-    const damaged = openStoreIn(t, dir, { clock });
-    const refdata = open(damaged);
-    assert.throws(() => refdata.record(everyone, 'tools', 'k', undefined), { code: 'STORAGE_DAMAGED' });
-    assert.match(damaged.health().damage, /damaged/);
-    await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1), { code: 'STORAGE_DAMAGED' });
-  });
+it('a damaged file is reported by reads and changes', async (t) => {
+  const sound = await withTools(t);
+  await sound.refdata.createRecord(everyone, 'tools', 'k', { data: {} });
+  await sound.store.close();
+  breakPage(sound.path, 'record_versions');
+  const { dir, path, clock } = sound;
+  const store = openStoreIn(t, dir, { clock });
+  const refdata = openRefdata({ store, path, maxBytes: 1e9, maxImportBytes: 1e6, clock, logger: silentLogger });
+  assert.throws(() => refdata.record(everyone, 'tools', 'k', undefined), { code: 'STORAGE_DAMAGED' });
+  assert.match(store.health().damage, /damaged/);
+  await assert.rejects(refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, 1), { code: 'STORAGE_DAMAGED' });
 });
 
 describe('lists', () => {
