@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { Inventory, type Port } from './inventory.ts';
-import { openPty } from './simulated/simulated-line.ts';
+import { ptyOf } from './linux/pty-rig.fixture.ts';
 import { FixtureTree, ftdi } from './sysfs-tree.fixture.ts';
 
 function setup(t: TestContext, extraPorts: readonly string[] = []) {
@@ -198,8 +198,7 @@ test('names are sorted as a person would', async (t) => {
 });
 
 test('extra ports: a PTY by its path, by a glob and by a link; never a file, a directory, a disk or a console', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   const tree = new FixtureTree(t);
   const link = join(tree.root, 'my port');
   await symlink(pty.slavePath, link);
@@ -236,9 +235,7 @@ test('extra ports: a PTY by its path, by a glob and by a link; never a file, a d
 });
 
 test('an extra port is found again where its link leads now', async (t) => {
-  const [first, second] = [openPty(), openPty()];
-  t.after(() => first.close());
-  t.after(() => second.close());
+  const [first, second] = [ptyOf(t), ptyOf(t)];
   const { tree } = setup(t);
   const link = join(tree.root, 'line');
   const inventory = new Inventory({ ...tree.roots, extraPorts: [link] });

@@ -10,7 +10,8 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import type { Direction } from '../log/entry.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Port } from './inventory.ts';
-import type { LineSettings, OpenRequest } from './line-config.ts';
+import { configOf, portNamed } from './line.fixture.ts';
+import type { LineSettings } from './line-config.ts';
 import { LineMemory } from './line-memory.ts';
 import type { Device, DeviceEvents } from './linux/tty.ts';
 import type { WriteResult } from './linux/writer.ts';
@@ -71,32 +72,12 @@ class FakeDevice implements Device {
   }
 }
 
-const port = (name: string): Port => ({
-  portName: name,
-  devicePath: name,
-  description: '',
-  hardwareId: '',
-  driver: '',
-  isPty: false,
-  links: [],
-  stableId: name,
-});
-const request = (portName: string, change: Partial<OpenRequest> = {}): OpenRequest => ({
-  portName,
-  baudRate: 9_600,
-  dataBits: 8,
-  parity: 0,
-  stopBits: 0,
-  packetSize: 0,
-  ...change,
-});
-
 class World {
   readonly dir = mkdtempSync(join(tmpdir(), 'owner-'));
   readonly clock = new FakeClock();
   readonly ports = new Map<string, Port>([
-    ['/dev/a', port('/dev/a')],
-    ['/dev/b', port('/dev/b')],
+    ['/dev/a', portNamed('/dev/a')],
+    ['/dev/b', portNamed('/dev/b')],
   ]);
   readonly devices: FakeDevice[] = [];
   readonly recorded: { dir: Direction; data: string; note: string }[] = [];
@@ -193,35 +174,35 @@ describe('the port owner', () => {
   });
 
   it('keeps the old port open when another one cannot be opened', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.onOpen = () => {
       throw new LinesideError('PORT_BUSY', 'busy');
     };
-    await assert.rejects(world.owner.open(request('/dev/b')), { code: 'PORT_BUSY', message: 'busy' });
+    await assert.rejects(world.owner.open(configOf('/dev/b')), { code: 'PORT_BUSY', message: 'busy' });
     world.receive('still here');
     assert.deepEqual(world.recorded, [{ dir: 1, data: 'still here', note: '' }]);
     assert.equal(world.device.closed, false);
   });
 
   it('restores the old settings of the same port when the new ones are refused', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     const first = world.device;
     world.onOpen = (_path, settings) => {
       if (settings.baudRate === 300) throw new LinesideError('SETTING_REFUSED', 'baud_rate: asked 300, got 9600');
     };
-    await assert.rejects(world.owner.open(request('/dev/a', { baudRate: 300 })), { code: 'SETTING_REFUSED' });
+    await assert.rejects(world.owner.open(configOf('/dev/a', { baudRate: 300 })), { code: 'SETTING_REFUSED' });
     assert.equal(first.closed, true);
     assert.equal(world.devices.length, 2);
     assert.equal(world.device.settings.baudRate, 9_600);
-    assert.deepEqual(world.owner.currentConfig(), request('/dev/a'));
+    assert.deepEqual(world.owner.currentConfig(), configOf('/dev/a'));
   });
 
   it('is closed, and says both causes, when the old settings cannot be restored either', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.onOpen = (_path, { baudRate }) => {
       throw new LinesideError('PORT_IO', `no ${baudRate}`);
     };
-    await assert.rejects(world.owner.open(request('/dev/a', { baudRate: 300 })), {
+    await assert.rejects(world.owner.open(configOf('/dev/a', { baudRate: 300 })), {
       message: /no 300.*no 9600.*closed/,
     });
     assert.equal(world.owner.snapshot().state, 'closed');
@@ -231,7 +212,7 @@ describe('the port owner', () => {
   it('closes at once while an open hangs, and what opens later is closed', async () => {
     let letGo = (): void => undefined;
     world.onOpen = () => new Promise((resolve) => (letGo = resolve));
-    const opening = world.owner.open(request('/dev/a'));
+    const opening = world.owner.open(configOf('/dev/a'));
     const refused = assert.rejects(opening, { code: 'NOT_SENT' });
     await world.until(() => world.owner.snapshot().state === 'opening', 'opening');
     await world.owner.close();
@@ -242,18 +223,18 @@ describe('the port owner', () => {
   });
 
   it('lets 16 calls of Open wait, refuses more, and takes them again afterwards', async () => {
-    const opens = Array.from({ length: 17 }, () => world.owner.open(request('/dev/a')));
+    const opens = Array.from({ length: 17 }, () => world.owner.open(configOf('/dev/a')));
     const outcomes = await Promise.allSettled(opens);
     const codes = outcomes.map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'open'));
     assert.deepEqual(codes, [...Array.from({ length: 16 }, () => 'open'), 'QUEUE_FULL']);
-    await world.owner.open(request('/dev/b'));
+    await world.owner.open(configOf('/dev/b'));
     assert.equal(world.device.path, '/dev/b');
   });
 
   it('abandons an open that hangs, after 10 s', async () => {
     let letGo = (): void => undefined;
     world.onOpen = () => new Promise((resolve) => (letGo = resolve));
-    const refused = assert.rejects(world.owner.open(request('/dev/a')), {
+    const refused = assert.rejects(world.owner.open(configOf('/dev/a')), {
       code: 'PORT_IO',
       message: /within 10000 ms/,
     });
@@ -266,7 +247,7 @@ describe('the port owner', () => {
   });
 
   it('is not open while the port is lost, and gets it back under another name by its stable one', async () => {
-    await world.owner.open(request('/dev/a', { packetSize: 4 }));
+    await world.owner.open(configOf('/dev/a', { packetSize: 4 }));
     world.receive('12345');
     world.ports.delete('/dev/a');
     world.device.events?.lost(new Error('unplugged'));
@@ -279,11 +260,11 @@ describe('the port owner', () => {
     });
     assert.throws(() => world.owner.receive(), { code: 'NOT_CONNECTED' });
 
-    world.ports.set('/dev/c', { ...port('/dev/c'), stableId: '/dev/a' });
+    world.ports.set('/dev/c', { ...portNamed('/dev/c'), stableId: '/dev/a' });
     world.appeared();
     await world.until(() => world.owner.snapshot().state === 'open', 'back at once, no timer was advanced');
     assert.equal(world.device.path, '/dev/c');
-    assert.deepEqual(world.owner.currentConfig(), request('/dev/a', { packetSize: 4 }));
+    assert.deepEqual(world.owner.currentConfig(), configOf('/dev/a', { packetSize: 4 }));
     world.receive('6789');
     assert.deepEqual(Buffer.from(world.owner.receive().payload).toString(), '1234');
     assert.deepEqual(
@@ -295,7 +276,7 @@ describe('the port owner', () => {
   });
 
   it('tries a lost port again after 0.25 s, then twice as long, up to 5 s, until Close', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     let attempts = 0;
     world.onOpen = () => {
       attempts += 1;
@@ -318,7 +299,7 @@ describe('the port owner', () => {
   });
 
   it('takes changed limits with the port open: for the next packet, and the gap from the next open on', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.owner.limit({ maxPayloadBytes: 2, writeTimeoutMs: 100, rxGapMs: 500 });
     await assert.rejects(world.send('abc'), { code: 'INVALID_ARGUMENT' });
     world.device.accepts = 0;
@@ -327,7 +308,7 @@ describe('the port owner', () => {
     await failed;
     world.receive('old gap');
     assert.equal(world.recorded.at(-1)?.data, 'old gap');
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.receive('new');
     world.receive(' gap');
     world.clock.advance(1_000);
@@ -336,7 +317,7 @@ describe('the port owner', () => {
   });
 
   it('answers a stuck line when the deadline passes, and logs what did reach the port', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 2;
     const sent = assert.rejects(world.send('abcde', { deadlineMs: world.clock.monoMs() + 100 }), {
       code: 'WRITE_TIMEOUT',
@@ -348,7 +329,7 @@ describe('the port owner', () => {
   });
 
   it('bounds the queue, and fails what waits when the port closes', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 0;
     const sends = [1, 2, 3, 4, 5].map((n) => world.send(`packet ${n}`));
     const outcomes = Promise.allSettled(sends);
@@ -360,7 +341,7 @@ describe('the port owner', () => {
   });
 
   it('sends nothing for a caller that went away while its packet was first in line', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 0;
     const away = new AbortController();
     const gone = world.send('gone', { signal: away.signal });
@@ -374,7 +355,7 @@ describe('the port owner', () => {
   });
 
   it('reads no further while the log is pressed, and goes on when it is relieved', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.pressed = true;
     world.receive('much');
     assert.equal(world.device.reading, false);
@@ -385,7 +366,7 @@ describe('the port owner', () => {
   });
 
   it('delivers the open chunk when the port closes', async () => {
-    await world.owner.open(request('/dev/a'));
+    await world.owner.open(configOf('/dev/a'));
     world.device.events?.data(Buffer.from('no silence yet'));
     assert.deepEqual(world.recorded, []);
     await world.owner.close();

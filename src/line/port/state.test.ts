@@ -1,29 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Port } from './inventory.ts';
-import type { LineConfig } from './line-config.ts';
+import { configOf, portNamed } from './line.fixture.ts';
 import { type Effect, type Input, type State, step, type Target } from './state.ts';
 
-const port = (devicePath: string): Port => ({
-  portName: devicePath,
-  devicePath,
-  description: '',
-  hardwareId: '',
-  driver: '',
-  isPty: false,
-  links: [],
-  stableId: devicePath,
-});
-const config = (portName: string): LineConfig => ({
-  portName,
-  baudRate: 9_600,
-  dataBits: 8,
-  parity: 0,
-  stopBits: 0,
-  packetSize: 0,
-});
-const target = (name: string): Target => ({ config: config(name), port: port(name) });
+const target = (name: string): Target => ({ config: configOf(name), port: portNamed(name) });
 const a = target('/dev/ttyA');
 const b = target('/dev/ttyB');
 const refused = new LinesideError('SETTING_REFUSED', 'refused');

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Direction } from '../log/entry.ts';
+import { configOf } from './line.fixture.ts';
 import { newCounters } from './line.ts';
 import type { Device } from './linux/tty.ts';
 import type { WriteResult } from './linux/writer.ts';
@@ -22,7 +23,7 @@ function lineOf(write: () => Promise<WriteResult>) {
   const device = { write, pauseReading: () => undefined, resumeReading: () => undefined } as Partial<Device> as Device;
   const traffic = new Traffic({
     device,
-    config: { portName: '/dev/x', baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 },
+    config: configOf('/dev/x'),
     packets,
     log: Object.assign(log, {
       record: (_dir: Direction, atMs: number, data: Uint8Array) => {

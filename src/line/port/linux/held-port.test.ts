@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, closeSync, constants, openSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { Parity, StopBits } from '../line-config.ts';
-import { openPty, type Pty } from '../simulated/simulated-line.ts';
-import { eightNone, openDescriptors, openRig, ptyPort } from './pty-rig.fixture.ts';
+import type { Pty } from '../simulated/simulated-line.ts';
+import { eightNone, openDescriptors, openRig, ptyOf, ptyPort, watchedBy } from './pty-rig.fixture.ts';
 import { openTty } from './tty.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';
 
@@ -42,11 +42,9 @@ const holds: readonly (readonly [string, string])[] = [
 
 for (const [how, lines] of holds)
   test(`a port that another process holds by ${how} keeps its settings, and the holder is named`, async (t) => {
-    const pty = openPty();
-    t.after(() => pty.close());
+    const pty = ptyOf(t);
     const child = await holder(t, pty, lines);
-    const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
-    t.after(() => closeSync(fd));
+    const fd = watchedBy(t, pty);
     const former = getTermios(fd);
     await assert.rejects(openTty(ptyPort(pty), settings), {
       code: 'PORT_BUSY',
@@ -56,8 +54,7 @@ for (const [how, lines] of holds)
   });
 
 test('a port left exclusive by a killed process can be opened again', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   const child = await holder(t, pty, 'fcntl.ioctl(fd, termios.TIOCEXCL); fcntl.flock(fd, fcntl.LOCK_EX)');
   child.kill('SIGKILL');
   await once(child, 'exit');
@@ -66,8 +63,7 @@ test('a port left exclusive by a killed process can be opened again', async (t) 
 });
 
 test('another program cannot take the lock while the port is open', async (t) => {
-  const { pty, device } = await openRig();
-  t.after(() => pty.close());
+  const { pty, device } = await openRig(t);
   const script =
     'import fcntl, os, sys\nfcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY), fcntl.LOCK_EX | fcntl.LOCK_NB)';
   const child = spawn('python3', ['-c', script, pty.slavePath], { stdio: 'ignore' });
@@ -77,10 +73,8 @@ test('another program cannot take the lock while the port is open', async (t) =>
 });
 
 test('a setting that the driver drops is named, and the line gets its former settings back', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
-  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
-  t.after(() => closeSync(fd));
+  const pty = ptyOf(t);
+  const fd = watchedBy(t, pty);
   const former = getTermios(fd);
   const descriptors = openDescriptors();
   // A PTY taken for a real port: its driver keeps neither data bits nor parity, as some real ones.
@@ -141,16 +135,14 @@ async function asNobody(pty: Pty, then: string): Promise<string> {
 
 test('a port without permission says which group helps', async (t) => {
   if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   const then = `await openTty(port, ${JSON.stringify(eightNone)}).catch((error) => console.log(error.code, error.hint));`;
   assert.match(await asNobody(pty, then), /^PORT_PERMISSION .*dialout/);
 });
 
 test('killed without the rights of root, a PTY can be opened again', async (t) => {
   if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   chmodSync(pty.slavePath, 0o666);
   const then = `await openTty(port, ${JSON.stringify(eightNone)}); console.log('open'); process.kill(process.pid, 'SIGKILL');`;
   for (let round = 0; round < 2; round++) assert.equal(await asNobody(pty, then), 'open\n');

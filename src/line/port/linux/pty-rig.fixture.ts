@@ -1,6 +1,7 @@
 /** For tests with real pseudo-terminals: a port, the far end of its line, and ways to wait without sleeping blindly. */
 import { createHash, type Hash } from 'node:crypto';
-import { readdirSync } from 'node:fs';
+import { closeSync, constants, openSync, readdirSync } from 'node:fs';
+import type { TestContext } from 'node:test';
 import type { PortToOpen } from '../inventory.ts';
 import { type LineSettings, Parity, StopBits } from '../line-config.ts';
 import { openPty, type Pty } from '../simulated/simulated-line.ts';
@@ -8,6 +9,20 @@ import { type Device, openTty } from './tty.ts';
 
 export const eightNone: LineSettings = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };
 export const never = new AbortController().signal;
+
+/** Closed at the end of the test. */
+export function ptyOf(t: TestContext): Pty {
+  const pty = openPty();
+  t.after(() => pty.close());
+  return pty;
+}
+
+/** A descriptor of the slave beside the one under test, to look at the line's settings. */
+export function watchedBy(t: TestContext, pty: Pty): number {
+  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
+  t.after(() => closeSync(fd));
+  return fd;
+}
 
 export function ptyPort(pty: Pty): PortToOpen {
   return { devicePath: pty.slavePath, driver: 'pty_slave', isPty: true };
@@ -22,9 +37,9 @@ export interface Rig {
 }
 
 /** An open and started port with its far end. */
-export async function openRig(settings: LineSettings = eightNone): Promise<Rig> {
-  const pty = openPty();
-  const device = await openTty(ptyPort(pty), settings);
+export async function openRig(t: TestContext): Promise<Rig> {
+  const pty = ptyOf(t);
+  const device = await openTty(ptyPort(pty), eightNone);
   const received = { bytes: 0, hash: createHash('sha256') };
   const losses: Error[] = [];
   const { promise: lost, resolve } = Promise.withResolvers<Error>();

@@ -1,31 +1,46 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, constants, openSync } from 'node:fs';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { ReadStream } from 'node:tty';
 import { pause, systemClock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { duplicate } from '../../../shared/base/libc.ts';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
-import { openPty } from '../simulated/simulated-line.ts';
+import type { Pty } from '../simulated/simulated-line.ts';
 import { guardPort } from './port-guard.ts';
-import { eightNone, never, openDescriptors, openRig, pattern, ptyPort, sha256 } from './pty-rig.fixture.ts';
+import {
+  eightNone,
+  never,
+  openDescriptors,
+  openRig,
+  pattern,
+  ptyOf,
+  ptyPort,
+  type Rig,
+  sha256,
+  watchedBy,
+} from './pty-rig.fixture.ts';
 import { settingsOf } from './termios.ts';
 import { CLOSE_LIMIT_MS, openTty, TtyDevice } from './tty.ts';
 import { getTermios } from './tty-ioctl.ts';
 
 const MIB = 1_048_576;
 
-test('every byte value arrives as it was sent, both ways at once, for megabytes', async (t) => {
-  const { pty, device, received } = await openRig();
-  t.after(() => pty.close());
-  const [inward, outward] = [pattern(4 * MIB), pattern(2 * MIB + 13).reverse()];
+/** What the far end reads from now on. */
+function counted(pty: Pty): { bytes: number; readonly hash: Hash } {
   const peer = { bytes: 0, hash: createHash('sha256') };
   pty.onData((bytes) => {
     peer.bytes += bytes.length;
     peer.hash.update(bytes);
   });
+  return peer;
+}
+
+test('every byte value arrives as it was sent, both ways at once, for megabytes', async (t) => {
+  const { pty, device, received } = await openRig(t);
+  const [inward, outward] = [pattern(4 * MIB), pattern(2 * MIB + 13).reverse()];
+  const peer = counted(pty);
   const [sent, got] = await within(
     'both directions',
     Promise.all([device.write(outward, never), pty.write(inward)]),
@@ -39,8 +54,7 @@ test('every byte value arrives as it was sent, both ways at once, for megabytes'
 });
 
 test('what arrived between open and start is not lost', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   const device = await openTty(ptyPort(pty), eightNone);
   await pty.write(Buffer.from('early'));
   let text = '';
@@ -50,19 +64,14 @@ test('what arrived between open and start is not lost', async (t) => {
 });
 
 test('a stalled write goes on where it stopped when the peer reads again', async (t) => {
-  const { pty, device } = await openRig();
-  t.after(() => pty.close());
+  const { pty, device } = await openRig(t);
   const data = pattern(300_000);
-  const peer = { bytes: 0, hash: createHash('sha256') };
   let ended = false;
   const write = device.write(data, never).finally(() => void (ended = true));
   // Far more than a PTY holds: this write cannot end by itself, however long one waits.
   await pause(systemClock, 50);
   assert.equal(ended, false);
-  pty.onData((bytes) => {
-    peer.bytes += bytes.length;
-    peer.hash.update(bytes);
-  });
+  const peer = counted(pty);
   assert.deepEqual(await within('the write', write), { accepted: data.length, error: undefined });
   await until('all arrived', () => peer.bytes === data.length);
   assert.equal(peer.hash.digest('hex'), sha256(data));
@@ -70,8 +79,7 @@ test('a stalled write goes on where it stopped when the peer reads again', async
 });
 
 test('paused reading holds the bytes back, and an unplug is still noticed', async (t) => {
-  const { pty, device, received, lost } = await openRig();
-  t.after(() => pty.close());
+  const { pty, device, received, lost } = await openRig(t);
   await pty.write(Buffer.from('a'));
   await until('the first byte', () => received.bytes === 1);
   device.pauseReading();
@@ -87,8 +95,7 @@ test('paused reading holds the bytes back, and an unplug is still noticed', asyn
 });
 
 test('close is idempotent, and a closed device does nothing more', async (t) => {
-  const { pty, device, losses } = await openRig();
-  t.after(() => pty.close());
+  const { device, losses } = await openRig(t);
   await Promise.all([device.close(), device.close()]);
   await device.close();
   const { accepted, error } = await device.write(Uint8Array.of(1), never);
@@ -102,8 +109,7 @@ test('close is idempotent, and a closed device does nothing more', async (t) => 
 });
 
 test('200 times open, talk, close leave no descriptor behind', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   let heard = 0;
   pty.onData((bytes) => void (heard += bytes.length));
   const round = async (): Promise<void> => {
@@ -121,8 +127,7 @@ test('200 times open, talk, close leave no descriptor behind', async (t) => {
 });
 
 test('50 refused opens leave no descriptor behind', async (t) => {
-  const { pty, device } = await openRig();
-  t.after(() => pty.close());
+  const { pty, device } = await openRig(t);
   const before = openDescriptors();
   for (let i = 0; i < 50; i++) await assert.rejects(openTty(ptyPort(pty), eightNone), { code: 'PORT_BUSY' });
   assert.equal(openDescriptors(), before);
@@ -130,8 +135,7 @@ test('50 refused opens leave no descriptor behind', async (t) => {
 });
 
 test('a PTY has no modem lines, break or counters', async (t) => {
-  const { pty, device } = await openRig();
-  t.after(() => pty.close());
+  const { device } = await openRig(t);
   assert.throws(() => device.modemLines(), { code: 'UNSUPPORTED' });
   assert.throws(() => device.setModemLines({ dtr: true }), { code: 'UNSUPPORTED' });
   await assert.rejects(device.sendBreak(10), { code: 'UNSUPPORTED' });
@@ -140,10 +144,8 @@ test('a PTY has no modem lines, break or counters', async (t) => {
 });
 
 test('the kernel has the rate, also one outside the table', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
-  const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
-  t.after(() => closeSync(fd));
+  const pty = ptyOf(t);
+  const fd = watchedBy(t, pty);
   for (const baudRate of [50, 9_600, 31_250, 250_000, 4_000_000, 12_000_000]) {
     const device = await openTty(ptyPort(pty), { ...eightNone, baudRate });
     assert.equal(settingsOf(getTermios(fd), false).baudRate, baudRate);
@@ -153,8 +155,7 @@ test('the kernel has the rate, also one outside the table', async (t) => {
 });
 
 test('close ends within its limit although the last close of the port hangs', async (t) => {
-  const pty = openPty();
-  t.after(() => pty.close());
+  const pty = ptyOf(t);
   const clock = new FakeClock();
   const port = ptyPort(pty);
   const guard = await guardPort(port);
@@ -181,4 +182,61 @@ test('close ends within its limit although the last close of the port hangs', as
   await closing;
   if (!stream.closed) await once(stream, 'close');
   hanging.resolve();
+});
+
+// A PTY whose master closes is what an unplugged adapter is to its driver: a hung-up tty.
+
+const ROUNDS = 40;
+
+async function rounds(t: TestContext, unplug: (rig: Rig, round: number) => Promise<void>): Promise<void> {
+  const first = await openRig(t);
+  await first.device.close();
+  first.pty.close();
+  const before = openDescriptors();
+  for (let round = 0; round < ROUNDS; round++) {
+    const rig = await openRig(t);
+    await unplug(rig, round);
+    await within(`the loss in round ${round}`, rig.lost);
+    await rig.device.close();
+    assert.equal(rig.losses.length, 1);
+  }
+  await until('no descriptor is left', () => openDescriptors() <= before);
+}
+
+test('an unplug while idle is always seen', (t) => rounds(t, async ({ pty }) => pty.close()));
+
+test('an unplug under traffic is always seen', (t) =>
+  rounds(t, async ({ pty, received }, round) => {
+    const flood = pty.write(pattern(1_000_000));
+    await until('traffic', () => received.bytes > round * 2_000);
+    pty.close();
+    await flood;
+  }));
+
+test('an unplug while a write is stalled is always seen, and ends the write', (t) =>
+  rounds(t, async ({ pty, device }, round) => {
+    const write = device.write(pattern(200_000), never);
+    if (round % 2 === 0) await pty.write(pattern(10_000));
+    pty.close();
+    const { accepted, error } = await within('the write', write);
+    assert.ok(error);
+    assert.ok(accepted < 200_000);
+  }));
+
+test('an unplug between open and start is told after start', async (t) => {
+  const pty = ptyOf(t);
+  const device = await openTty(ptyPort(pty), eightNone);
+  pty.close();
+  const { promise, resolve } = Promise.withResolvers<Error>();
+  device.start({ data: () => {}, lost: resolve });
+  await within('the loss', promise);
+  await device.close();
+});
+
+test('no loss is told once the port was closed', async (t) => {
+  const { pty, device, losses } = await openRig(t);
+  const closing = device.close();
+  pty.close();
+  await closing;
+  assert.deepEqual(losses, []);
 });
