@@ -1,4 +1,7 @@
-/** From another machine: nothing without TLS and credentials. What each role may call is asked in src/line/grpc/access.test.ts. */
+/**
+ * From another machine: nothing without TLS and credentials. What each role may call is asked in src/line/grpc/access.test.ts,
+ * what the command line says of TLS and tokens in src/cli/connection/tls.test.ts.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -104,16 +107,6 @@ describe('TLS and tokens', { skip }, () => {
     assert.match(daemon.address, new RegExp(`^${address.replaceAll('.', '\\.')}:\\d+$`));
   });
 
-  test('neither plaintext nor a client that trusts another authority gets through', async () => {
-    const plain = new RawClient(daemon.address);
-    assert.equal((await plain.unary('/serial.SerialService/ListDevices', Buffer.alloc(0))).code, 'UNAVAILABLE');
-    plain.close();
-    const host = ['--host', daemon.address, '--server-name', 'localhost'];
-    const untrusting = await runCli(['status', ...host, '--ca', stranger.certFile]);
-    assert.equal(untrusting.status, 3);
-    assert.match(untrusting.stderr, /certificate is not trusted here.*--ca/);
-  });
-
   test('the command line reaches it with --ca and --token-file', async () => {
     const host = ['--host', daemon.address, '--server-name', 'localhost', '--ca', authority.root.certFile];
     const file = (name: string): string[] => ['--token-file', join(daemon.dir, `${name}.token`)];
@@ -144,10 +137,6 @@ describe('TLS and tokens', { skip }, () => {
     const [status] = await within('the end of what it follows', ended, 60_000);
     assert.equal(status, 4, following.stderr());
     assert.match(following.stderr(), /revoked/);
-  });
-
-  test('the Unix socket of the same service needs nothing', async () => {
-    assert.equal((await runCli(['close', '--socket', daemon.socket])).status, 0);
   });
 });
 
