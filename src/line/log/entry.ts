@@ -43,6 +43,9 @@ export interface LogGap {
   readonly reason: string;
 }
 
+/** The newest gaps, which the status of the log shows. */
+export const shownGaps = 16;
+
 const two32 = 2 ** 32;
 /** High halves below this make a number below 2^53. */
 const safeHigh = 2 ** 21;

@@ -5,6 +5,7 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import type { LogEntry } from './entry.ts';
 import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
+import { Pressure } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
 import type { Appended, AppendRequest, Opened, OpenRequest, StoreCalls, StoreClient } from './store-client.ts';
 
@@ -84,12 +85,13 @@ async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
   const store = new FakeStore();
   let head = 0;
   const lost = { entries: 0 };
+  const pressure = new Pressure(clock, queueBytes);
   const commit = new GroupCommit({
     store,
     dir: '/data',
-    commitMs: () => 1000,
-    maxBytes: () => 1 << 30,
+    limits: () => ({ commitMs: 1000, maxBytes: 1 << 30 }),
     queueBytes,
+    pressure,
     clock,
     logger: silentLogger,
     headId: () => head,
@@ -114,7 +116,7 @@ async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
   const add = (count: number, bytes?: number): void => {
     for (let i = 0; i < count; i++) commit.add(entry(bytes));
   };
-  return { clock, store, commit, entry, add, lost };
+  return { clock, store, commit, pressure, entry, add, lost };
 }
 
 test('waits for the commit interval, then commits everything pending', async () => {
@@ -215,20 +217,20 @@ test('while nothing can be stored the oldest entries go, as one range', async ()
 });
 
 test('presses while a healthy store is behind, never because it hangs', async () => {
-  const { clock, store, commit, add } = await started(100_000);
+  const { clock, store, pressure, add } = await started(100_000);
   let relieved = 0;
-  commit.onRelieved(() => relieved++);
+  pressure.onRelieved(() => relieved++);
   clock.advance(10_000);
   add(60, 744);
-  assert.equal(commit.pressed, true);
+  assert.equal(pressure.pressed, true);
   clock.advance(500);
-  assert.equal(commit.pressed, false, 'no answer for half a second: it hangs');
+  assert.equal(pressure.pressed, false, 'no answer for half a second: it hangs');
   assert.equal(relieved, 1);
   await store.commit();
   add(30, 744);
-  assert.equal(commit.pressed, true);
+  assert.equal(pressure.pressed, true);
   for (let i = 0; i < 5; i++) await store.commit();
-  assert.equal(commit.pressed, false);
+  assert.equal(pressure.pressed, false);
   assert.equal(relieved, 2);
 });
 

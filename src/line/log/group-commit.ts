@@ -12,7 +12,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import type { LogEntry, LogGap } from './entry.ts';
 import { describeFailure, isDamage, isFileLost, notStored } from './failures.ts';
 import { pack } from './packed.ts';
-import { PendingQueue, Pressure, type Taken, type Waiter } from './pending-queue.ts';
+import { type Item, PendingQueue, type Pressure, type Taken } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
 import { idBlock } from './store/schema.ts';
 import type { Appended, Opened, OpenRequest, StoreClient, StoreSizes } from './store-client.ts';
@@ -20,11 +20,10 @@ import type { Appended, Opened, OpenRequest, StoreClient, StoreSizes } from './s
 interface GroupCommitOptions {
   readonly store: Pick<StoreClient, 'call'>;
   readonly dir: string;
-  /** Asked again for each batch: it may be changed. */
-  readonly commitMs: () => number;
+  /** Read again for each batch. */
+  readonly limits: () => { readonly commitMs: number; readonly maxBytes: number };
   readonly queueBytes: number;
-  /** What the log may hold; read again for each batch. */
-  readonly maxBytes: () => number;
+  readonly pressure: Pick<Pressure, 'progress' | 'measure' | 'close'>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Last id handed out. */
@@ -60,7 +59,6 @@ type State =
 export class GroupCommit {
   readonly #o: GroupCommitOptions;
   readonly #queue = new PendingQueue();
-  readonly #pressure: Pressure;
   readonly #flushBytes: number;
   #state: State = { kind: 'starting' };
   #inFlight: Taken | undefined;
@@ -88,15 +86,6 @@ export class GroupCommit {
   constructor(options: GroupCommitOptions) {
     this.#o = options;
     this.#flushBytes = Math.min(flushBytes, options.queueBytes / 4);
-    this.#pressure = new Pressure(options.clock, options.queueBytes);
-  }
-
-  get pressed(): boolean {
-    return this.#pressure.pressed;
-  }
-
-  onRelieved(call: () => void): void {
-    this.#pressure.onRelieved(call);
   }
 
   /** Why entries are not being stored; '' when they are. */
@@ -125,12 +114,12 @@ export class GroupCommit {
   }
 
   /** Opens the store; resolves when the first attempt has ended either way. */
-  async start(): Promise<void> {
-    await this.#attempt();
+  start(): Promise<void> {
+    return this.#attempt();
   }
 
   add(entry: LogEntry): void {
-    this.#push(entry, undefined);
+    this.#push({ entry, waiter: undefined });
   }
 
   /** Why store() would be refused now; '' when it would not. */
@@ -143,7 +132,9 @@ export class GroupCommit {
 
   /** Resolves once the entry is committed. */
   addAndWait(entry: LogEntry): Promise<LogEntry> {
-    return new Promise((resolve, reject) => this.#push(entry, { resolve, reject }));
+    const waiter = Promise.withResolvers<LogEntry>();
+    this.#push({ entry, waiter });
+    return waiter.promise;
   }
 
   /** Stores what became known of stored entries' stamps. */
@@ -176,15 +167,15 @@ export class GroupCommit {
     for (const { waiter } of this.#queue.dropWaiting('the service stopped')) waiter?.reject(reason);
     this.#state = { kind: 'closed' };
     for (const timer of [this.#commitTimer, this.#retryTimer, this.#stallTimer]) timer?.cancel();
-    this.#pressure.close();
+    this.#o.pressure.close();
     this.#signalIdle();
   }
 
-  #push(entry: LogEntry, waiter: Waiter | undefined): void {
-    this.#queue.push({ entry, waiter });
+  #push(item: Item): void {
+    this.#queue.push(item);
     this.#limit();
     this.#measurePressure();
-    this.#commitTimer ??= this.#o.clock.timer(this.#o.commitMs(), () => {
+    this.#commitTimer ??= this.#o.clock.timer(this.#o.limits().commitMs, () => {
       this.#commitTimer = undefined;
       this.#due = true;
       this.#pump();
@@ -250,13 +241,13 @@ export class GroupCommit {
     this.#commitTimer = undefined;
     this.#due = !this.#queue.empty;
     this.#inFlight = taken;
-    this.#pressure.progress();
+    this.#o.pressure.progress();
     const request = {
       batch: pack(taken.items.map(({ entry }) => entry)),
       gaps: taken.gaps,
       segments,
       ceilingId: this.#ceilingWanted(),
-      maxBytes: this.#o.maxBytes(),
+      maxBytes: this.#o.limits().maxBytes,
       uptimeMs: this.#o.clock.monoMs(),
     };
     const sizes = await this.#watched(this.#o.store.call('append', request, [request.batch.buffer]));
@@ -304,7 +295,7 @@ export class GroupCommit {
       this.#o.logger.info('the log is being stored again', { lost_entries: entries });
     }
     if (this.#state.kind !== 'closed') this.#state = { kind: 'ok' };
-    this.#pressure.progress();
+    this.#o.pressure.progress();
     this.#measurePressure();
   }
 
@@ -364,7 +355,7 @@ export class GroupCommit {
   }
 
   #measurePressure(): void {
-    this.#pressure.measure(this.pendingBytes, this.#state.kind === 'ok');
+    this.#o.pressure.measure(this.pendingBytes, this.#state.kind === 'ok');
   }
 
   #signalIdle(): void {

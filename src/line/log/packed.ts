@@ -6,7 +6,7 @@
  *
  * little-endian, n and the first id beside it. A batch is blocks one after the other in one buffer (one transfer).
  * Between the threads the dir of an entry whose time its caller gave has the bit `givenTime`; in the file it has not
- * (store/block-body.ts): an earlier version would take it for another direction. Pure.
+ * (store/blocks.ts): an earlier version would take it for another direction. Pure.
  */
 import { type Direction, fromHalves, highOf, type LogEntry, lowOf, RX, TX, type Uint64 } from './entry.ts';
 import { correct, type Mark, marked } from './segments.ts';

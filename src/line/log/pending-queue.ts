@@ -3,15 +3,10 @@
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { addGap, costOf, gapOf, type LogEntry, type LogGap } from './entry.ts';
 
-/** A caller of store(), who learns what became of the entry. */
-export interface Waiter {
-  resolve(entry: LogEntry): void;
-  reject(error: Error): void;
-}
-
-interface Item {
+export interface Item {
   readonly entry: LogEntry;
-  readonly waiter: Waiter | undefined;
+  /** A caller of store() waits for the outcome. */
+  readonly waiter: PromiseWithResolvers<LogEntry> | undefined;
 }
 
 export interface Taken {

@@ -30,8 +30,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   readonly #signal: AbortSignal;
   readonly #onStalled: () => void;
   readonly #filter: Filter;
-  readonly #filtered: boolean;
-  readonly #matches: (entry: LogEntry) => boolean;
+  /** undefined: the filter takes every entry. */
+  readonly #matches: ((entry: LogEntry) => boolean) | undefined;
   #cursor: number;
   /** Last id to read. */
   #endId: number;
@@ -63,8 +63,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     this.#onStalled = onStalled;
     const { dir, sinceMs, untilMs } = request;
     this.#filter = { dir, sinceMs, untilMs };
-    this.#filtered = filtersAnything(this.#filter);
-    this.#matches = matcher(this.#filter);
+    this.#matches = filtersAnything(this.#filter) ? matcher(this.#filter) : undefined;
     const head = readers.tail.headId;
     this.#startHead = head;
     this.#storedOnly = request.storedOnly === true;
@@ -203,8 +202,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       this.#failure = removed(page.removedEntries, from, to);
       return undefined;
     }
-    const { marks } = this.#readers;
-    const gaps = page.gaps.map((gap) => marks.gap(gap));
+    const { segments } = this.#readers;
+    const gaps = page.gaps.map((gap) => segments.marked(gap));
     const lost = gaps.find((gap) => gap.entries > 0 && gap.lastId > this.#startHead);
     const upTo = Math.min(this.#endId, lost === undefined ? page.nextAfterId : lost.firstId - 1);
     const historic = gaps.filter((gap) => gap !== lost && gap.firstId <= upTo);
@@ -219,7 +218,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       Math.min(runEntries, Math.floor(DECODED_ENTRIES / this.#readers.count)),
     );
     const wanted = { after: this.#cursor, upTo, maxEntries, maxBytes: runBytes };
-    const entries = unpack(batch, wanted, (id) => this.#readers.marks.markAt(id));
+    const entries = unpack(batch, wanted, (id) => this.#readers.segments.markAt(id));
     const last = entries.at(-1)?.id;
     const whole = last === undefined || last >= lastIdOf(batch) || last >= upTo;
     const through = whole ? upTo : last;
@@ -260,7 +259,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #advance({ entries, gaps, nextAfterId, live }: LogRun): LogRun {
     let chosen = entries;
     if ((entries.at(-1)?.id ?? 0) > this.#endId) chosen = chosen.filter(({ id }) => id <= this.#endId);
-    if (this.#filtered) chosen = chosen.filter(this.#matches);
+    if (this.#matches !== undefined) chosen = chosen.filter(this.#matches);
     let cursor = Math.min(nextAfterId, this.#endId);
     if (chosen.length > this.#remaining) {
       chosen = chosen.slice(0, this.#remaining);

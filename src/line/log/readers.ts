@@ -3,9 +3,9 @@
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { isDamage } from './failures.ts';
+import type { Segments } from './segments.ts';
 import type { Page, ReadPageRequest, StoreClient } from './store-client.ts';
 import type { Tail } from './tail.ts';
-import type { TimeMarks } from './time-marks.ts';
 
 export interface Wakeable {
   wake(): void;
@@ -14,7 +14,7 @@ export interface Wakeable {
 
 export class Readers {
   readonly tail: Tail;
-  readonly marks: TimeMarks;
+  readonly segments: Segments;
   readonly budget: ReadBudget;
   readonly #store: StoreClient;
   readonly #report: (error: unknown) => void;
@@ -31,10 +31,10 @@ export class Readers {
   /** Readers end now. */
   closed = false;
 
-  constructor(tail: Tail, marks: TimeMarks, store: StoreClient, clock: Clock, report: (error: unknown) => void) {
+  constructor(tail: Tail, segments: Segments, store: StoreClient, clock: Clock, report: (error: unknown) => void) {
     this.budget = new ReadBudget(clock);
     this.tail = tail;
-    this.marks = marks;
+    this.segments = segments;
     this.#store = store;
     this.#report = report;
   }

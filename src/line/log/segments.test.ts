@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { LogEntry } from './entry.ts';
-import { marked, markedGap, markOf, type Segment, Segments, stepMs } from './segments.ts';
+import { marked, markOf, type Segment, Segments, stepMs } from './segments.ts';
 
 const YEAR_MS = 365 * 86_400_000;
 
@@ -115,7 +115,7 @@ test('the times of a gap are corrected as those of its entries', () => {
   const segments = segmentsOf(segment(1, 'unsynced', 0), segment(10, 'synced', 50_000));
   segments.settle('boot');
   const gap = { firstId: 5, lastId: 12, entries: 8, bytes: 1, fromMs: 1_000, toMs: 60_000, reason: '' };
-  assert.deepEqual(markedGap(gap, segments), { ...gap, fromMs: 51_000 });
+  assert.deepEqual(segments.marked(gap), { ...gap, fromMs: 51_000 });
 });
 
 test('an entry is in the last segment that begins at or before it, in whatever order they came and were asked for', () => {

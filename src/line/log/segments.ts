@@ -105,7 +105,13 @@ export class Segments {
     return this.#last.bootId;
   }
 
-  /** Segments whose entries are all below the id are let go. */
+  /** A gap's times are stamps of the entries that were lost. */
+  marked(gap: LogGap): LogGap {
+    const fromMs = correct(gap.fromMs, this.markAt(gap.firstId).correctionMs);
+    return { ...gap, fromMs, toMs: correct(gap.toMs, this.markAt(gap.lastId).correctionMs) };
+  }
+
+  /** Segments whose entries are all below the id are dropped. */
   dropBefore(id: number): void {
     const keepFrom = this.#all.findLastIndex(({ firstId }) => firstId <= id);
     if (keepFrom <= 0) return;
@@ -136,10 +142,4 @@ export class Segments {
   #forget(): void {
     this.#last = { from: 1, to: 0, mark: unmarked, bootId: '' };
   }
-}
-
-/** A gap's times are stamps of the entries that were lost. */
-export function markedGap(gap: LogGap, segments: Segments): LogGap {
-  const fromMs = correct(gap.fromMs, segments.markAt(gap.firstId).correctionMs);
-  return { ...gap, fromMs, toMs: correct(gap.toMs, segments.markAt(gap.lastId).correctionMs) };
 }

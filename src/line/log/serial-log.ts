@@ -9,10 +9,11 @@ import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import { BackgroundCheck } from '../../shared/storage/background-check.ts';
-import type { Direction, LogEntry, LogGap, NewEntry } from './entry.ts';
+import { type Direction, type LogEntry, type LogGap, type NewEntry, shownGaps } from './entry.ts';
 import { DamagedError, notStored } from './failures.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { LineRecorder, LogRun, LogSnapshot, ReadRequest, TimeSource } from './log-api.ts';
+import { Pressure } from './pending-queue.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { logFileName } from './store/schema.ts';
@@ -45,7 +46,6 @@ const openMs = 5_000;
 /** Of closing: storing what is pending, and readers taking what is in memory. */
 const flushMs = 3_000;
 const drainMs = 500;
-const shownGaps = 16;
 const dayMs = 86_400_000;
 /** How often the age of entries is checked: a thousandth of the shortest sensible age, a day. */
 const ageCheckMs = 60_000;
@@ -65,6 +65,7 @@ export class SerialLog implements LineRecorder {
   readonly #o: SerialLogOptions;
   readonly #store: StoreClient;
   #limits: LogLimits;
+  readonly #pressure: Pressure;
   readonly #commit: GroupCommit;
   readonly #readers: Readers;
   readonly #marks: TimeMarks;
@@ -85,15 +86,15 @@ export class SerialLog implements LineRecorder {
     this.#store = store;
     this.#limits = options;
     const { dir, queueBytes, clock, logger } = options;
-    const now = (): LogLimits => this.#limits;
+    this.#pressure = new Pressure(clock, queueBytes);
     this.#marks = new TimeMarks(options.time);
     const report = (error: unknown): void => this.#commit.report(error);
     this.#commit = new GroupCommit({
       store,
       dir,
-      commitMs: () => now().commitMs,
+      limits: () => this.#limits,
       queueBytes,
-      maxBytes: () => now().maxBytes,
+      pressure: this.#pressure,
       clock,
       logger,
       headId: () => this.#nextId - 1,
@@ -102,7 +103,7 @@ export class SerialLog implements LineRecorder {
       onLost: (entries, bytes) => this.#lost(entries, bytes),
       segments: this.#marks,
     });
-    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks, store, clock, report);
+    this.#readers = new Readers(new Tail(options.tailBytes), this.#marks.segments, store, clock, report);
     options.time?.onChange(() => this.#timeChanged());
     const failures = new FailureLog(
       logger,
@@ -123,11 +124,11 @@ export class SerialLog implements LineRecorder {
   }
 
   get pressed(): boolean {
-    return this.#commit.pressed;
+    return this.#pressure.pressed;
   }
 
   onRelieved(call: () => void): void {
-    this.#commit.onRelieved(call);
+    this.#pressure.onRelieved(call);
   }
 
   /** Followers now. */
@@ -164,12 +165,14 @@ export class SerialLog implements LineRecorder {
 
   /** The boot of the machine in which an entry was stamped; '': not known (no time sync, an earlier version wrote it). */
   bootAt(id: number): string {
-    return this.#marks.bootAt(id);
+    return this.#marks.segments.bootAt(id);
   }
 
   status(): Promise<LogSnapshot> {
     const error = this.#commit.failure;
-    const gaps = [...this.#gaps, ...this.#commit.pendingGaps].slice(-shownGaps).map((gap) => this.#marks.gap(gap));
+    const gaps = [...this.#gaps, ...this.#commit.pendingGaps]
+      .slice(-shownGaps)
+      .map((gap) => this.#marks.segments.marked(gap));
     const { correctedByMs } = this.#marks;
     const { firstId, lastId, usedBytes, fileBytes } = this.#sizes;
     return Promise.resolve({
@@ -323,7 +326,7 @@ export class SerialLog implements LineRecorder {
 
   #pruned(pruned: Appended): void {
     this.#prunedEntries += pruned.entries;
-    if (pruned.entries > 0) this.#marks.removedUpTo(pruned.firstId);
+    if (pruned.entries > 0) this.#marks.segments.dropBefore(pruned.firstId);
     this.#sizes = pruned;
   }
 

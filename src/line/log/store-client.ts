@@ -21,7 +21,7 @@ export interface Opened extends StoreSizes {
   readonly logId: string;
   /** The first id that was never handed out. */
   readonly nextId: number;
-  /** Newest last, at most 16. */
+  /** Newest last, at most shownGaps. */
   readonly gaps: readonly LogGap[];
   /** All that matter to entries that are stored. */
   readonly segments: readonly Segment[];

@@ -1,5 +1,8 @@
-/** The SQL of the blocks of entries. */
+/** The SQL of the blocks of entries, and how the body of a block lies in the file. */
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { messageOf } from '../../../shared/base/errors.ts';
 import type { Sql } from '../../../shared/storage/open.ts';
+import { DamagedError } from '../failures.ts';
 import {
   aligned,
   anyMatches,
@@ -9,11 +12,11 @@ import {
   columnsOf,
   type Filter,
   filtersAnything,
-  maxBlockEntries,
+  givenTime,
+  isSound,
 } from '../packed.ts';
 import type { Segments } from '../segments.ts';
-import { type BlockRow, columnsIn, encodeBody, putGivenBits, takeGivenBits } from './block-body.ts';
-import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './time-index.ts';
+import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './tables.ts';
 
 /** A page of stored entries for a reader: what 100 readers hold at once must stay small. */
 const pageBytes = 32 * 1024;
@@ -86,8 +89,8 @@ export class BlockTable {
   /** The blocks that begin with the ids `first` to `upTo`. */
   #from(first: number, upTo: number): IterableIterator<BlockRow> {
     return this.#sql<[number, number], BlockRow>(
-      `SELECT first_id AS first, entries, codec, body FROM blocks WHERE first_id >= ? AND first_id <= ?
-       ORDER BY first_id`,
+      `SELECT first_id AS first, entries, codec, body, bits AS given FROM blocks LEFT JOIN given_times USING (first_id)
+       WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
     ).iterate(first, upTo);
   }
 
@@ -103,11 +106,6 @@ export class BlockTable {
       const { codec, body } = encodeBody(Buffer.from(buffer, offset, length), compress);
       insert.run(firstId, count, ranS, codec, body);
     }
-  }
-
-  /** Marks of the times that callers gave, of the block that begins with the id. */
-  #givenBits(firstId: number): Uint8Array | undefined {
-    return this.#sql<[number], Buffer>('SELECT bits FROM given_times WHERE first_id = ?').pluck().get(firstId);
   }
 
   /** After a transaction that was rolled back: the rows that it wrote are gone, and reads do without the index until index() has run. */
@@ -130,8 +128,6 @@ export class BlockTable {
       this.#isBehind = looked >= scanBlocks || lookedBytes >= scanBytes + rangeBytes;
       if (this.#isBehind) break;
       const { body, columns } = columnsIn(row);
-      const given = this.#givenBits(row.first);
-      if (given !== undefined) putGivenBits(columns.dirs, given);
       this.#open.add(row.first, columns);
       looked++;
       lookedBytes += body.byteLength;
@@ -193,9 +189,6 @@ export class BlockTable {
 
   #scan(first: number, after: number, upTo: number, filter: Filter): Scan {
     const wanted = filtersAnything(filter) ? filter : undefined;
-    // Asked once for a page: most logs have none at all.
-    const given = this.#sql<[number, number]>('SELECT 1 FROM given_times WHERE first_id BETWEEN ? AND ? LIMIT 1');
-    const anyGiven = given.get(Math.max(0, after + 1 - maxBlockEntries), upTo) !== undefined;
     const page = new PageBuilder((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
     let looked = 0;
@@ -204,8 +197,7 @@ export class BlockTable {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
       const { body, columns } = columnsIn(row);
-      const given = anyGiven ? this.#givenBits(row.first) : undefined;
-      page.offer(row, body, columns, given, wanted);
+      page.offer(row, body, columns, wanted);
       lastId = end;
       looked++;
       lookedBytes += body.byteLength;
@@ -280,14 +272,7 @@ class PageBuilder {
     return this.#length >= pageBytes || this.#entries >= pageEntries;
   }
 
-  offer(
-    row: BlockRow,
-    body: ArrayBuffer,
-    columns: Columns,
-    given: Uint8Array | undefined,
-    filter: Filter | undefined,
-  ): void {
-    if (given !== undefined) putGivenBits(columns.dirs, given);
+  offer(row: BlockRow, body: ArrayBuffer, columns: Columns, filter: Filter | undefined): void {
     if (filter !== undefined && !anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i))) return;
     const { byteLength: length } = body;
     this.#blocks.push({ firstId: row.first, count: row.entries, offset: this.#length, length });
@@ -301,5 +286,78 @@ class PageBuilder {
     const bytes = Buffer.from(buffer);
     for (const [i, body] of this.#bodies.entries()) bytes.set(body, this.#blocks[i]?.offset ?? 0);
     return { blocks: this.#blocks, buffer };
+  }
+}
+
+// The body of a block in the file: its columns without the marks of given times, deflated if that saves card wear (serial
+// traffic is text or polls more often than not).
+
+const plain = 0;
+const deflated = 1;
+
+/** Smaller bodies fit beside others on a page: nothing to save. */
+const worthwhileBytes = 256;
+/** Keeps what is compressed only when it saves a tenth. */
+const worthwhileRatio = 0.9;
+/** Above any block; a damaged one must not fill the memory. */
+const maxBodyBytes = 16 * 1024 * 1024;
+
+function encodeBody(body: Uint8Array, compress: boolean): { codec: number; body: Uint8Array } {
+  if (!compress || body.length < worthwhileBytes) return { codec: plain, body };
+  const smaller = deflateRawSync(body, { level: 1 });
+  return smaller.length <= body.length * worthwhileRatio ? { codec: deflated, body: smaller } : { codec: plain, body };
+}
+
+function decodeBody(codec: number, body: Buffer): Buffer {
+  if (codec === plain) return body;
+  try {
+    return inflateRawSync(body, { maxOutputLength: maxBodyBytes });
+  } catch (error) {
+    throw new DamagedError(`a block cannot be unpacked: ${messageOf(error)}`);
+  }
+}
+
+interface BlockRow {
+  first: number;
+  entries: number;
+  codec: number;
+  body: Buffer;
+  /** Marks of the times that callers gave. */
+  given: Buffer | null;
+}
+
+/** Throws if the block is not what was written. */
+function columnsIn({ first, entries, codec, body: stored, given }: BlockRow): { body: ArrayBuffer; columns: Columns } {
+  const bytes = decodeBody(codec, stored);
+  if (entries * 17 > bytes.length) throw new DamagedError(`the block of entry ${first} is too short`);
+  const body = ownMemory(bytes);
+  const columns = columnsOf(body, { firstId: first, count: entries, offset: 0, length: bytes.length });
+  if (!isSound(columns)) throw new DamagedError(`the block of entry ${first} is not whole`);
+  if (given !== null) putGivenBits(columns.dirs, given);
+  return { body, columns };
+}
+
+/** The bytes at the start of an ArrayBuffer, as the columns' alignment wants them. */
+function ownMemory(body: Buffer): ArrayBuffer {
+  const { buffer, byteLength } = body;
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) return buffer;
+  return new Uint8Array(body).buffer;
+}
+
+/** The mark of given times leaves the block and becomes a row of its own: a bit an entry; undefined where there is none. */
+function takeGivenBits(dirs: Uint8Array): Uint8Array | undefined {
+  let bits: Uint8Array | undefined;
+  for (const [i, dir] of dirs.entries()) {
+    if ((dir & givenTime) === 0) continue;
+    bits ??= new Uint8Array(Math.ceil(dirs.length / 8));
+    bits[i >> 3] = (bits[i >> 3] ?? 0) | (1 << (i & 7));
+    dirs[i] = dir & ~givenTime;
+  }
+  return bits;
+}
+
+function putGivenBits(dirs: Uint8Array, bits: Uint8Array): void {
+  for (const [i, dir] of dirs.entries()) {
+    if (((bits[i >> 3] ?? 0) & (1 << (i & 7))) !== 0) dirs[i] = dir | givenTime;
   }
 }

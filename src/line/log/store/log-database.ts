@@ -4,7 +4,7 @@ import { existsSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../../../shared/storage/database-files.ts';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
-import type { LogGap, Uint64 } from '../entry.ts';
+import { type LogGap, shownGaps, type Uint64 } from '../entry.ts';
 import { unpack } from '../packed.ts';
 import type { Segment } from '../segments.ts';
 import type {
@@ -318,7 +318,7 @@ export class LogDatabase {
   history(): Pick<Opened, 'gaps' | 'segments' | 'lostEntries' | 'lostBytes'> {
     return {
       segments: this.#segments.segments.all,
-      gaps: this.#gaps.latest(16),
+      gaps: this.#gaps.latest(shownGaps),
       lostEntries: this.#meta.number('lost_entries'),
       lostBytes: this.#meta.number('lost_bytes'),
     };

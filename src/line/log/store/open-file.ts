@@ -20,6 +20,16 @@ export const walLimitBytes = 4 * 1024 * 1024;
 /** A file up to this size is checked before the log opens (64 MB/s read from a slow card: half a second). */
 const checkAtOpenBytes = 32 * 1024 * 1024;
 
+/** A database that lacks one of them is another program's. */
+const ownColumns = {
+  blocks: 'first_id, entries, ran_s, codec, body',
+  gaps: 'first_id, last_id, entries, bytes, from_ms, to_ms, reason',
+  meta: 'key, value',
+  clock_segments: 'first_id, state, boot_id, offset_ms, correction_ms',
+  given_times: 'first_id, bits',
+  time_ranges: 'first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms',
+};
+
 interface OpenedFile {
   readonly connection: Connection;
   readonly setAside: string;
@@ -68,14 +78,8 @@ function openSound(path: string): { connection: Connection; unchecked: boolean }
     const unchecked = statSync(path).size > checkAtOpenBytes;
     const damage = unchecked ? '' : quickCheck(connection);
     if (damage !== '') throw new DamagedError(damage);
-    connection.prepare('SELECT first_id, entries, ran_s, codec, body FROM blocks LIMIT 0');
-    connection.prepare('SELECT first_id, last_id, entries, bytes, from_ms, to_ms, reason FROM gaps LIMIT 0');
-    connection.prepare('SELECT key, value FROM meta LIMIT 0');
-    connection.prepare('SELECT first_id, state, boot_id, offset_ms, correction_ms FROM clock_segments LIMIT 0');
-    connection.prepare('SELECT first_id, bits FROM given_times LIMIT 0');
-    connection.prepare(
-      'SELECT first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms FROM time_ranges LIMIT 0',
-    );
+    for (const [table, columns] of Object.entries(ownColumns))
+      connection.prepare(`SELECT ${columns} FROM ${table} LIMIT 0`);
     return { connection, unchecked };
   } catch (error) {
     closeQuietly(connection);
