@@ -21,7 +21,7 @@ import {
   startProcess,
   temporaryDirectory,
 } from './daemon.ts';
-import { RX, residentMiB, startBox } from './faults.ts';
+import { everythingAfter, RX, residentMiB, startBox } from './faults.ts';
 
 const MIB = 1024 * 1024;
 const READERS = 50;
@@ -59,7 +59,7 @@ function connections(daemon: Daemon, count: number): Client[] {
   return Array.from({ length: count }, () => connectTo(`unix:${daemon.socket}`));
 }
 
-test('100 subscribers, half of which never read: the readers get every byte once, memory stays bounded', async (t) => {
+test('100 subscribers, half of which never read: the readers get every byte once, as the stored log has them, memory stays bounded', async (t) => {
   const { daemon, pty } = await startBox();
   const over = new AbortController();
   const flood = randomBytes(FLOOD_BYTES);
@@ -87,6 +87,12 @@ test('100 subscribers, half of which never read: the readers get every byte once
   assert.ok(beside < 4 * alone + 1_000, 'sleepers slow nobody down');
   const expected = createHash('sha256').update(flood).update(flood).digest('hex');
   for (const { sha256 } of readers) assert.equal(sha256.digest('hex'), expected);
+  await daemon.client.serial.logRaw({ dir: RX, note: 'end' });
+  const replay = createHash('sha256');
+  for (const { entry } of await everythingAfter(daemon.client, 0)) replay.update(entry?.rawData ?? new Uint8Array());
+  assert.equal(replay.digest('hex'), expected);
+  const { counters, log } = await daemon.client.line.getStatus({});
+  assert.deepEqual([Number(counters?.rxBytes), Number(log?.lostEntries), log?.error], [2 * FLOOD_BYTES, 0, '']);
   over.abort();
   await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
   assert.equal(await daemon.stop(), 0);

@@ -34,9 +34,12 @@ import type { Config } from '../../src/shared/config/config.ts';
 import { parseConfig } from '../../src/shared/config/parse.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 
-/** Each field has its number in lineside.proto. */
-const numbered = Object.fromEntries(Object.keys(newCounters()).map((name, i) => [name, i + 1])) as LineCounters;
-const counters: LineCounters = { ...numbered, rxBytes: 2 ** 40 };
+/** Each field has a number of its own, from 1. */
+function numbers<N extends string>(names: readonly N[]): Record<N, number> {
+  return Object.fromEntries(names.map((name, i) => [name, i + 1])) as Record<N, number>;
+}
+const counterNames = Object.keys(newCounters()) as (keyof LineCounters)[];
+const counters: LineCounters = { ...numbers(counterNames), rxBytes: 2 ** 40 };
 
 export class FakeLine implements Line {
   config: LineConfig | undefined;
@@ -105,7 +108,6 @@ export class FakeLine implements Line {
 /** Holds its entries in memory; readers take runs of at most `runEntries`. */
 export class FakeLog implements Log {
   readonly logId = 'log-1';
-  readonly pressed = false;
   entries: LogEntry[] = [];
   requests: ReadRequest[] = [];
   runEntries = 100;
@@ -119,7 +121,6 @@ export class FakeLog implements Log {
   record(dir: Direction, timestampMs: number, data: Uint8Array, note = ''): void {
     this.#append({ dir, timestampMs, data, note });
   }
-  onRelieved(): void {}
   async store(entry: NewEntry): Promise<LogEntry> {
     if (this.failure !== undefined) throw this.failure;
     return this.#append(entry);
@@ -135,26 +136,22 @@ export class FakeLog implements Log {
   }
   async status(): Promise<LogSnapshot> {
     const head = this.entries.length;
+    const names = [
+      'usedBytes',
+      'fileBytes',
+      'maxBytes',
+      'pendingEntries',
+      'pendingBytes',
+      'lostEntries',
+      'lostBytes',
+    ] as const;
+    const more = ['prunedEntries', 'commits', 'readBudgetUsedBytes', 'waitingReaders', 'stalledReaders'] as const;
     const ids = { firstId: head === 0 ? 0 : 1, lastId: head, headId: head };
-    const bytes = { usedBytes: 1, fileBytes: 2, maxBytes: 3, pendingEntries: 4, pendingBytes: 5 };
-    const rest = {
-      lostEntries: 6,
-      lostBytes: 7,
-      gaps: [],
-      prunedEntries: 8,
-      setAside: '',
-      commits: 9,
-      readBudgetUsedBytes: 10,
-      waitingReaders: 11,
-      stalledReaders: 12,
-    };
-    return { state: 'ok', error: '', logId: this.logId, ...ids, ...bytes, ...rest, time: 'unknown' };
+    const rest = { state: 'ok', error: '', logId: this.logId, gaps: [], setAside: '', time: 'unknown' } as const;
+    return { ...numbers([...names, ...more]), ...ids, ...rest };
   }
   bootAt(): string {
     return 'boot-1';
-  }
-  async close(): Promise<void> {
-    this.fail(new LinesideError('SHUTTING_DOWN', 'the log is closing'));
   }
 
   async *#run(request: ReadRequest, start: number, signal: AbortSignal): AsyncGenerator<LogRun> {

@@ -94,6 +94,7 @@ test('a file that is too large for a lowered limit shrinks in small steps, besid
   // A disk that stalls on a busy machine costs entries.
   for (let floods = 0; floods < 20 && sizeOnDisk(dir) <= 50 * MiB; floods++) await flood(log, dir, 20 * MiB, 4_096);
   const { logId } = log;
+  const { lostEntries } = await log.status();
   assert.ok(sizeOnDisk(dir) > 50 * MiB);
   const follower = iteratorOf(log, { after: 'live', follow: true });
   log.limit({ maxBytes: 2 * MiB, maxAgeDays: 30, commitMs: 20 });
@@ -111,18 +112,19 @@ test('a file that is too large for a lowered limit shrinks in small steps, besid
   while (followed.length < during.length) followed.push(...(await nextTexts(follower)));
   assert.deepEqual(followed, during);
   await follower.return?.();
-  const texts = textsOf((await readAll(log)).entries);
+  const { entries, gaps } = await readAll(log);
+  const texts = textsOf(entries);
   assert.deepEqual(
     texts.filter((text) => text.startsWith('during')),
     during,
   );
   assert.ok((await log.status()).usedBytes > MiB, 'what the limit allows is kept');
-  assert.equal((await log.status()).lostEntries, 0);
+  assert.equal((await log.status()).lostEntries, lostEntries);
   await log.close();
   assert.deepEqual(readdirSync(dir), ['log.db']);
   const again = await openLog(t, dir);
   assert.deepEqual(textsOf((await readAll(again)).entries), texts);
-  assert.deepEqual((await readAll(again)).gaps, []);
+  assert.deepEqual((await readAll(again)).gaps, gaps);
 });
 
 /** Another program that has begun to read log.db. */

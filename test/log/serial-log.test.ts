@@ -81,6 +81,7 @@ test('filters apply to stored and live entries alike', async (t) => {
   assert.deepEqual(await ids({ sinceMs: 500, untilMs: 531 }), [50, 51, 52, 53]);
   assert.deepEqual(await ids({ sinceMs: 970, dir: 0 }), [98, 100, 101]);
   assert.deepEqual(await ids({ sinceMs: 2n ** 63n }), [101]);
+  assert.deepEqual(await ids({ sinceMs: 2n ** 63n, untilMs: huge }), []);
   assert.deepEqual(await ids({ untilMs: 30, limit: 1 }), [1]);
   assert.deepEqual(await ids({ dir: 1, limit: 3, after: 90 }), [91, 93, 95]);
   assert.deepEqual(await ids({ after: 'last', limit: 3 }), [99, 100, 101]);

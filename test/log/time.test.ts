@@ -165,22 +165,6 @@ test('the clock is set by hand before the time is known: each stamp is corrected
   assert.deepEqual(clocksOf(entries), [...Array(6).fill('corrected'), ...Array(4).fill('known')]);
 });
 
-test('a boot that never knew the time stays marked for ever; the next one touches it not', async (t) => {
-  const dir = temporaryDirectory(t);
-  const lost = new Boot('lost');
-  const first = await opened(t, dir, lost);
-  lost.record(first, 3);
-  await first.close();
-  const boot = new Boot('a');
-  const second = await opened(t, dir, boot);
-  boot.record(second, 3);
-  boot.sync();
-  const { entries } = await readAll(second);
-  assert.deepEqual(clocksOf(entries), [...Array(3).fill('notSet'), ...Array(3).fill('corrected')]);
-  assertTrue(entries.slice(3));
-  assert.equal(Number(entries[0]?.timestampMs), 11_000 + GUESS_MS);
-});
-
 test("times that callers gave are left alone and unmarked, among the line's own, before and after", async (t) => {
   const dir = temporaryDirectory(t);
   const boot = new Boot('a');

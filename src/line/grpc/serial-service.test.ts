@@ -161,19 +161,6 @@ test('StreamLog sends its headers at once, then live entries only', { timeout: 1
   await until('the reader is freed', () => s.log.readers === 0);
 });
 
-test('StreamLog from the start gives every entry once, in order', async () => {
-  await using s = await setUp();
-  for (let i = 1; i <= 1_000; i++) s.log.record(1, i, Buffer.from(`entry ${i}`));
-  let expected = 1;
-  for await (const entry of s.client.streamLog({ fromStart: true })) {
-    assert.equal(Buffer.from(entry.rawData).toString(), `entry ${expected}`);
-    if (expected === 1_000) s.log.record(1, 1_001, Buffer.from('entry 1001'));
-    expected += 1;
-    if (expected === 1_002) break;
-  }
-  await until('the reader is freed', () => s.log.readers === 0);
-});
-
 test('StreamLog says when entries were lost', async () => {
   await using s = await setUp();
   s.log.failure = new LinesideError('LOG_LOST', '17 entries are gone');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { fromHalves, highOf, lowOf } from './entry.ts';
-import { columnsOf, type Filter, isSound, matcher, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
+import type { LogEntry } from './entry.ts';
+import { columnsOf, isSound, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
 
 const uint64 = fc.oneof(fc.maxSafeNat(), fc.bigInt({ min: 2n ** 53n, max: 2n ** 64n - 1n }));
 
@@ -31,10 +31,9 @@ test('what is packed comes back, ids with holes included', () => {
       const batch = pack(list);
       for (const block of batch.blocks) assert.ok(isSound(columnsOf(batch.buffer, block)));
       const back = unpack(batch, { after: 0, upTo: Number.POSITIVE_INFINITY });
-      assert.deepEqual(
-        back.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
-        list.map((e) => ({ ...e, data: [...e.data], timestampMs: String(e.timestampMs) })),
-      );
+      const plain = (entries: readonly LogEntry[]) => entries.map((entry) => ({ ...entry, data: [...entry.data] }));
+      // A number comes back as a number, a bigint as a bigint.
+      assert.deepEqual(plain(back), plain(list));
     }),
   );
 });
@@ -71,19 +70,4 @@ test('blocks stay within their limits, but for an entry that is larger by itself
   for (const { length } of pack(Array.from({ length: 100 }, (_, i) => entry(i + 1, 4096))).blocks) {
     assert.ok(length <= maxBlockBytes);
   }
-});
-
-test('64-bit numbers keep their value and form', () => {
-  fc.assert(fc.property(uint64, (value) => assert.equal(fromHalves(highOf(value), lowOf(value)), value)));
-});
-
-test('a filter takes from since to before until, unsigned', () => {
-  const filter: Filter = { dir: 1, sinceMs: 2n ** 63n, untilMs: 2n ** 64n - 1n };
-  const matches = matcher(filter);
-  const at = (n: bigint, dir: 0 | 1 = 1) => matches({ dir, timestampMs: n });
-  assert.deepEqual(
-    [at(2n ** 63n - 1n), at(2n ** 63n), at(2n ** 64n - 2n), at(2n ** 64n - 1n)],
-    [false, true, true, false],
-  );
-  assert.equal(at(2n ** 63n, 0), false);
 });

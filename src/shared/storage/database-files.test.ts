@@ -1,9 +1,9 @@
 /** What happens to the content of an open file: checkpoints and new times are no harm, any other content is. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { DatabaseFiles } from './database-files.ts';
 import { type Connection, openDatabase, openExisting } from './open.ts';
 
@@ -11,15 +11,11 @@ const cache = { cacheKib: 1_024, walLimitBytes: 4 * 1024 * 1024 };
 const migrations = ['CREATE TABLE store (id TEXT); CREATE TABLE rows (text TEXT);'];
 
 function open(t: TestContext, id: string) {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-files-'));
-  const path = join(dir, 'store.db');
+  const path = join(temporaryDirectory(t), 'store.db');
   const connection = openDatabase({ path, pageSize: 4096, migrations, ...cache });
   connection.prepare('INSERT INTO store VALUES (?)').run(id);
   const files = new DatabaseFiles(connection, id);
-  t.after(() => {
-    files.close();
-    rmSync(dir, { recursive: true });
-  });
+  t.after(() => files.close());
   return { path, connection, files };
 }
 

@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { LinesideError } from '../base/errors.ts';
+import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { type Migrations, openDatabase, openReadOnly, quickCheck } from './open.ts';
 
 function pathFor(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-open-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return join(dir, 'x.db');
+  return join(temporaryDirectory(t), 'x.db');
 }
 
 const options = { pageSize: 1024, cacheKib: 256, walLimitBytes: 1 << 20 };
