@@ -1,10 +1,13 @@
 /** The OpenAPI document, made of the routes' declarations. Pure. */
-import { OptionalKind, type TProperties } from '@sinclair/typebox';
+import { OptionalKind, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { errorCatalogue } from '../../shared/base/errors.ts';
 import { PROBLEM_TYPE } from './problem.ts';
 import type { Route, RouteParts } from './routes/route.ts';
 import { routesWith } from './routes/routes.ts';
 import { type Answer, type ComponentName, components, Headers } from './schemas/answers.ts';
+import { businessKey } from './schemas/refdata.ts';
+import { dictionaryName, numberId } from './schemas/shapes.ts';
+import { deliveryId, subscriptionId } from './schemas/webhooks.ts';
 
 /** In the order of their routes. */
 const tags = {
@@ -20,6 +23,17 @@ const tags = {
   line: 'The serial line and its log.',
   webhooks: 'Subscriptions and deliveries.',
   imports: 'Bundles of records.',
+};
+
+/** By the part of the path before them. */
+const pathParameters: Readonly<Record<string, TSchema>> = {
+  console: Type.String({ description: 'Its name.', examples: ['console.js'] }),
+  dictionaries: dictionaryName,
+  drafts: numberId('id of the draft.', '1'),
+  records: { ...businessKey, description: 'Business key, percent-encoded ("/" as %2F).' },
+  'dead-letters': numberId('id of the dead letter.', '17'),
+  subscriptions: subscriptionId,
+  deliveries: deliveryId,
 };
 
 /** As JSON. */
@@ -56,10 +70,14 @@ export function openapiDocument(parts: RouteParts): string {
 }
 
 function operation(route: Route): object {
-  const { id, summary, description, tag, method, access, query, params, headers, body } = route;
+  const { id, summary, description, tag, method, url, access, query, headers, body } = route;
+  const inPath = [...url.matchAll(/([a-z-]+)\/:([a-z]+)/g)].map(([, before = '', name = '']) => [
+    name,
+    pathParameters[before],
+  ]);
   const parameters = [
     ...parametersIn('query', query?.properties),
-    ...parametersIn('path', params?.properties),
+    ...parametersIn('path', Object.fromEntries(inPath) as TProperties),
     ...parametersIn('header', headers?.properties),
   ];
   return {

@@ -6,9 +6,9 @@ import type { RecordChange } from '../../refdata/face.ts';
 import { checkCharset, NDJSON } from '../bodies.ts';
 import { changeReason } from '../headers.ts';
 import { Headers } from '../schemas/answers.ts';
-import { Body, businessKey, Params, Query } from '../schemas/refdata.ts';
+import { Body, businessKey, Query } from '../schemas/refdata.ts';
 import { choice, dictionaryName, exact, jsonObject, time } from '../schemas/shapes.ts';
-import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
+import { idOf, type RouteParts, type Routes } from './route.ts';
 
 const at = (...parts: readonly string[]): string => `/api/v1/dictionaries/${parts.map(encodeURIComponent).join('/')}`;
 
@@ -31,12 +31,11 @@ export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void 
     summary: 'List dictionaries',
     query: Query.page,
     answer: { what: 'Those in the caller’s scopes.', listOf: 'Dictionary' },
-    handle: ({ caller, query }) => refdata.dictionaries(caller, pageOf(query)),
+    handle: ({ caller, page }) => refdata.dictionaries(caller, page),
   });
   route('GET /api/v1/dictionaries/:name', 'reader', {
     id: 'getDictionary',
     summary: 'Read a dictionary',
-    params: Params.dictionary,
     answer: one,
     handle: ({ caller, params }) => refdata.dictionary(caller, params.name),
   });
@@ -45,7 +44,6 @@ export function dictionaryRoutes(routes: Routes, { refdata }: RouteParts): void 
     summary: 'Change title, scope or schema',
     description:
       'A new schema binds changes from then on; records that exist stay. If-Match may be left out. A wider scope needs confirmWidening: otherwise 409 with the number of records.',
-    params: Params.dictionary,
     body: Body.dictionaryPatch,
     version: 'optional',
     answer: one,
@@ -61,7 +59,6 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('POST /api/v1/dictionaries/:name/drafts', 'writer', {
     id: 'createDraft',
     summary: 'Propose a schema',
-    params: Params.dictionary,
     body: Body.newDraft,
     answer: { ...one, status: 201 },
     async handle(call) {
@@ -73,15 +70,13 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('GET /api/v1/dictionaries/:name/drafts', 'reader', {
     id: 'listDrafts',
     summary: 'List the drafts of a dictionary',
-    params: Params.dictionary,
     query: Query.page,
     answer: { what: 'Its drafts.', listOf: 'Draft' },
-    handle: ({ caller, params, query }) => refdata.drafts(caller, params.name, pageOf(query)),
+    handle: ({ caller, params, page }) => refdata.drafts(caller, params.name, page),
   });
   route('GET /api/v1/dictionaries/:name/drafts/:id', 'reader', {
     id: 'getDraft',
     summary: 'Read a draft',
-    params: Params.draft,
     answer: one,
     handle: ({ caller, params }) => refdata.draft(caller, params.name, idOf(params.id, 'draft')),
   });
@@ -94,7 +89,6 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
     route(`POST /api/v1/dictionaries/:name/drafts/:id/${step}`, access, {
       id,
       summary,
-      params: Params.draft,
       body: Body.reason,
       answer: one,
       problems: ['CONFLICT'],
@@ -105,7 +99,6 @@ export function draftRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('POST /api/v1/dictionaries/:name/drafts/:id/decide', 'admin', {
     id: 'decideDraft',
     summary: 'Approve or reject a draft in review',
-    params: Params.draft,
     body: Body.decision,
     answer: one,
     problems: ['CONFLICT'],
@@ -120,16 +113,14 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('GET /api/v1/dictionaries/:name/records', 'reader', {
     id: 'listRecords',
     summary: 'List the records that are valid',
-    params: Params.dictionary,
     query: Query.pageAt,
     answer: { what: 'By business key.', listOf: 'Record' },
-    handle: ({ caller, params, query }) => refdata.records(caller, params.name, query.at, pageOf(query)),
+    handle: ({ caller, params, query, page }) => refdata.records(caller, params.name, query.at, page),
   });
   route('GET /api/v1/dictionaries/:name/records/:key', 'reader', {
     id: 'getRecord',
     summary: 'Read a record',
     description: 'The version that is valid now, or was at the time asked for.',
-    params: Params.record,
     query: Query.at,
     answer: one,
     handle: ({ caller, params, query }) => refdata.record(caller, params.name, params.key, query.at),
@@ -137,16 +128,14 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('GET /api/v1/dictionaries/:name/records/:key/history', 'reader', {
     id: 'getRecordHistory',
     summary: 'Read all versions of a record',
-    params: Params.record,
     query: Query.page,
     answer: { what: 'Newest first.', listOf: 'Record' },
-    handle: ({ caller, params, query }) => refdata.history(caller, params.name, params.key, pageOf(query)),
+    handle: ({ caller, params, page }) => refdata.history(caller, params.name, params.key, page),
   });
   route('POST /api/v1/dictionaries/:name/records', 'writer', {
     id: 'createRecord',
     summary: 'Make a record',
     description: 'A business key that was closed is opened again, its versions counted on.',
-    params: Params.dictionary,
     body: Body.newRecord,
     answer: { ...one, status: 201 },
     problems: ['CONFLICT'],
@@ -160,7 +149,6 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('PUT /api/v1/dictionaries/:name/records/:key', 'writer', {
     id: 'updateRecord',
     summary: 'Give a record a new version',
-    params: Params.record,
     body: Body.recordChange,
     version: 'required',
     answer: one,
@@ -171,7 +159,6 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('POST /api/v1/dictionaries/:name/records/:key/close', 'writer', {
     id: 'closeRecord',
     summary: 'Close a record',
-    params: Params.record,
     body: Body.reason,
     version: 'required',
     answer: one,
@@ -182,7 +169,6 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   route('POST /api/v1/dictionaries/:name/bulk-close', 'writer', {
     id: 'bulkClose',
     summary: 'Close many records in one transaction',
-    params: Params.dictionary,
     body: Body.bulkClose,
     answer: { what: 'All of them are closed.', of: 'BulkClosed' },
     problems: ['CONFLICT'],

@@ -51,12 +51,11 @@ export interface RouteParts extends HubParts {
 }
 
 /** A route as data. What follows from its method, path, body and answer is not said again. */
-interface Declaration<P extends TSchema, Q extends TSchema, B extends TSchema> {
+interface Declaration<P, Q extends TSchema, B extends TSchema> {
   /** operationId */
   readonly id: string;
   readonly summary: string;
   readonly description?: string;
-  readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
   /** Whether If-Match names the version that is to be changed. */
@@ -75,7 +74,7 @@ interface Declaration<P extends TSchema, Q extends TSchema, B extends TSchema> {
 }
 
 /** A request as its handler sees it; what is not asked for is not read. */
-class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
+class Call<P, Q extends TSchema, B extends TSchema> {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
 
@@ -89,12 +88,20 @@ class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
     throw new LinesideError('INTERNAL', 'a route that is open to everyone asked who calls');
   }
 
-  get params(): Static<P> {
-    return this.request.params;
+  get params(): P {
+    return this.request.params as P;
   }
 
   get query(): Static<Q> {
     return this.request.query;
+  }
+
+  get page(): PageRequest {
+    const { limit = DEFAULT_PAGE, cursor } = this.request.query as {
+      readonly limit?: number;
+      readonly cursor?: string;
+    };
+    return { limit, cursor: cursor === '' ? undefined : cursor };
   }
 
   /** Without the reason, which is read from two places. */
@@ -122,7 +129,14 @@ class Call<P extends TSchema, Q extends TSchema, B extends TSchema> {
 /** Method and pattern of the path: "GET /api/v1/dictionaries/:name". */
 type RouteName = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`;
 
-type AnyDeclaration = Declaration<TSchema, TSchema, TSchema>;
+/** The parameters of its path, by their names. */
+type ParamsOf<Name extends string> = Name extends `${string}/:${infer Param}/${infer Rest}`
+  ? Readonly<Record<Param, string>> & ParamsOf<`/${Rest}`>
+  : Name extends `${string}/:${infer Param}`
+    ? Readonly<Record<Param, string>>
+    : object;
+
+type AnyDeclaration = Declaration<object, TSchema, TSchema>;
 
 /** A declared route, with everything that follows from its name and its access. */
 export interface Route extends Omit<AnyDeclaration, 'handle' | 'headers'> {
@@ -141,10 +155,10 @@ export type Routes = ReturnType<typeof routesOf>;
 /** What is declared is added to the list. */
 export function routesOf(list: Route[]) {
   return (tag: string) =>
-    <P extends TSchema, Q extends TSchema, B extends TSchema>(
-      name: RouteName,
+    <N extends RouteName, Q extends TSchema, B extends TSchema>(
+      name: N,
       access: Access,
-      { handle, ...declared }: Declaration<P, Q, B>,
+      { handle, ...declared }: Declaration<ParamsOf<N>, Q, B>,
     ): void => {
       const [method = '', url = ''] = name.split(' ');
       list.push({
@@ -156,7 +170,7 @@ export function routesOf(list: Route[]) {
         headers: headersOf(name, declared),
         problems: problemsOf(name, access, declared),
         handle: async (request, reply) =>
-          answered(declared.answer, reply, await handle(new Call<P, Q, B>(request, reply))),
+          answered(declared.answer, reply, await handle(new Call<ParamsOf<N>, Q, B>(request, reply))),
       });
     };
 }
@@ -194,10 +208,6 @@ function answered({ status = 200, listOf, etag: isVersioned }: Answer, reply: Fa
   if (listOf === undefined) return thing;
   const { items, nextCursor } = thing as Page<unknown>;
   return { items, nextCursor: nextCursor ?? null };
-}
-
-export function pageOf(query: { readonly limit?: number; readonly cursor?: string }): PageRequest {
-  return { limit: query.limit ?? DEFAULT_PAGE, cursor: query.cursor === '' ? undefined : query.cursor };
 }
 
 /** An id in a path. NOT_FOUND where it is no number: there is nothing of that name. */

@@ -2,15 +2,13 @@
  * The service itself, open to everyone who reaches it: whether it works, its figures, its description, the files of the console;
  * and its operation: the outbox and its dead letters, the audit, the alerts, the machine.
  */
-import { Type } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { ConsoleFile } from '../console-files.ts';
 import { guarded, Headers } from '../schemas/answers.ts';
-import { AuditQuery, DeadLetterParams } from '../schemas/operations.ts';
+import { AuditQuery } from '../schemas/operations.ts';
 import { Body, Query } from '../schemas/refdata.ts';
-import { exact } from '../schemas/shapes.ts';
-import { idOf, pageOf, type RouteParts, type Routes } from './route.ts';
+import { idOf, type RouteParts, type Routes } from './route.ts';
 
 export function serviceRoutes(routes: Routes, { metrics, version, trouble, openapi }: RouteParts): void {
   const route = routes('service');
@@ -79,7 +77,6 @@ export function consoleRoutes(routes: Routes, { console: files }: RouteParts): v
     id: 'getConsoleFile',
     summary: 'A file of the console',
     headers: Headers.known,
-    params: exact({ file: Type.String({ description: 'Its name.', examples: ['console.js'] }) }),
     answer: { what: 'The file.', raw: ['*/*', { type: 'string' }] },
     handle: async ({ request, reply, params }) => sendFile(request, reply, await files.file(params.file)),
   });
@@ -116,8 +113,8 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     summary: 'List rows that cannot be published',
     query: Query.page,
     answer: { what: 'Dead letters.', listOf: 'DeadLetter' },
-    handle({ caller: { scopes }, query }) {
-      const { items, nextCursor } = outbox.deadLetters(pageOf(query));
+    handle({ caller: { scopes }, page }) {
+      const { items, nextCursor } = outbox.deadLetters(page);
       // What is to be decided on is listed whole; the data is read by those who may read the dictionary.
       const shown = items.map((letter) => (scopes.includes(letter.scope) ? letter : { ...letter, envelope: null }));
       return { items: shown, nextCursor };
@@ -131,7 +128,6 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     ofOutbox(`POST /api/v1/admin/outbox/dead-letters/:id/${step}`, 'admin', {
       id,
       summary,
-      params: DeadLetterParams,
       body: Body.reason,
       answer: { status: 204, what },
       problems: ['CONFLICT'],
@@ -143,7 +139,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     summary: 'List who did what, newest first',
     query: AuditQuery,
     answer: { what: 'Audit records.', listOf: 'AuditRecord' },
-    handle: ({ query }) => outbox.audit(query.action, pageOf(query)),
+    handle: ({ query, page }) => outbox.audit(query.action, page),
   });
   routes('alerts')('GET /api/v1/alerts', 'reader or viewer', {
     id: 'listAlerts',

@@ -3,8 +3,8 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import type { SubscriptionRequest, SubscriptionView, WebhookAdmin } from '../../webhooks/face.ts';
 import type { Caller } from '../access.ts';
 import { Body, Query } from '../schemas/refdata.ts';
-import { WebhookBody, WebhookParams, WebhookQuery } from '../schemas/webhooks.ts';
-import { pageOf, type RouteParts, type Routes } from './route.ts';
+import { WebhookBody, WebhookQuery } from '../schemas/webhooks.ts';
+import type { RouteParts, Routes } from './route.ts';
 
 export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): void {
   const route = routes('webhooks');
@@ -26,12 +26,11 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     summary: 'List subscriptions',
     query: Query.page,
     answer: { what: 'Without their secrets.', listOf: 'Subscription' },
-    handle: ({ query }) => webhooks.subscriptions(pageOf(query)),
+    handle: ({ page }) => webhooks.subscriptions(page),
   });
   route('GET /api/v1/admin/webhooks/subscriptions/:id', 'admin', {
     id: 'getSubscription',
     summary: 'Read a subscription',
-    params: WebhookParams.subscription,
     answer: one,
     handle: ({ params }) => webhooks.subscription(params.id),
   });
@@ -40,7 +39,6 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     summary: 'Change name, URL, filters, or whether it is active',
     description:
       'The URL is that of the next attempt of what waits, too; filters hold for events from then on. If-Match may be left out.',
-    params: WebhookParams.subscription,
     body: WebhookBody.subscriptionPatch,
     version: 'optional',
     answer: one,
@@ -51,7 +49,6 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     id: 'deleteSubscription',
     summary: 'End a subscription, with everything that waits for it and its history',
     description: 'If-Match may be left out.',
-    params: WebhookParams.subscription,
     version: 'optional',
     answer: { status: 204, what: 'It is gone.' },
     problems: ['NOT_READY'],
@@ -62,7 +59,6 @@ export function subscriptionRoutes(routes: Routes, { webhooks }: RouteParts): vo
     summary: 'Sign with another secret',
     description:
       'For graceSeconds of running time deliveries are signed with the old one as well, where that can still be read. If-Match may be left out.',
-    params: WebhookParams.subscription,
     body: WebhookBody.rotation,
     version: 'optional',
     answer: one,
@@ -76,7 +72,6 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
   route('POST /api/v1/admin/webhooks/subscriptions/:id/resend', 'admin', {
     id: 'resendDeliveries',
     summary: 'Send a subscription’s deliveries of a time again',
-    params: WebhookParams.subscription,
     body: WebhookBody.resend,
     answer: { what: 'They wait again.', of: 'Resent' },
     problems: ['CONFLICT'],
@@ -88,20 +83,17 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     description: 'A page may hold fewer than asked for, or none, and still have a nextCursor.',
     query: WebhookQuery.deliveries,
     answer: { what: 'Deliveries.', listOf: 'Delivery' },
-    handle: ({ query }) =>
-      webhooks.deliveries({ ...pageOf(query), state: query.state, subscription: query.subscription }),
+    handle: ({ query: { state, subscription }, page }) => webhooks.deliveries({ ...page, state, subscription }),
   });
   route('GET /api/v1/admin/webhooks/deliveries/:id', 'admin', {
     id: 'getDelivery',
     summary: 'Read a delivery with its text and every attempt',
-    params: WebhookParams.delivery,
     answer: { what: 'The delivery.', of: 'DeliveryDetail' },
     handle: ({ caller, params }) => webhooks.delivery(caller, params.id),
   });
   route('POST /api/v1/admin/webhooks/deliveries/:id/resend', 'admin', {
     id: 'resendDelivery',
     summary: 'Send a delivery again, with the same id and bytes',
-    params: WebhookParams.delivery,
     body: Body.reason,
     answer: { what: 'It waits again.', of: 'Delivery' },
     problems: ['CONFLICT'],

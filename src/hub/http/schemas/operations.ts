@@ -2,15 +2,11 @@
 import { Type } from '@sinclair/typebox';
 import type { JsonObject } from '../../outbox/event.ts';
 import { businessKey } from './refdata.ts';
-import { choice, count, dictionaryName, exact, ID, jsonObject, page, scope, time } from './shapes.ts';
+import { choice, count, dictionaryName, exact, jsonObject, page, scope, time } from './shapes.ts';
 
 export const AuditQuery = exact({
   action: Type.Optional(Type.String({ description: 'Only records of this action.', examples: ['outbox.dlq'] })),
   ...page,
-});
-
-export const DeadLetterParams = exact({
-  id: Type.String({ pattern: ID, description: 'id of the dead letter.', examples: ['17'] }),
 });
 
 const figure = (description: string) =>

@@ -9,7 +9,6 @@ import {
   count,
   dictionaryName,
   exact,
-  ID,
   jsonObject,
   page,
   reason,
@@ -96,22 +95,6 @@ export const Query = {
   page: exact(page),
   at: exact({ at }),
   pageAt: exact({ at, ...page }),
-} as const;
-
-const draftId = Type.String({ pattern: ID, description: 'id of the draft.', examples: ['1'] });
-export const Params = {
-  dictionary: exact({ name: dictionaryName }),
-  draft: exact({ name: dictionaryName, id: draftId }),
-  record: exact({
-    name: dictionaryName,
-    key: Type.String({
-      minLength: 1,
-      maxLength: 256,
-      pattern: PLAIN_TEXT,
-      description: 'Business key, percent-encoded ("/" as %2F).',
-      examples: ['room-12'],
-    }),
-  }),
 } as const;
 
 export const refdataComponents = {

@@ -75,5 +75,6 @@ export const page = {
   ),
 };
 
-/** As idOf in routes/route.ts reads it. */
-export const ID = '^[0-9]{1,15}$';
+/** A number, as idOf in routes/route.ts reads it. */
+export const numberId = (description: string, example: string) =>
+  Type.String({ pattern: '^[0-9]{1,15}$', description, examples: [example] });

@@ -130,16 +130,11 @@ export const WebhookQuery = {
   }),
 } as const;
 
-const subscriptionId = Type.String({ description: 'id of the subscription.', examples: ['3'] });
-const deliveryId = Type.String({
+export const subscriptionId = Type.String({ description: 'id of the subscription.', examples: ['3'] });
+export const deliveryId = Type.String({
   description: 'Unique, the same on every attempt: subscribers tell repeats by it.',
   examples: ['1042-9f86d081884c7d65'],
 });
-export const WebhookParams = {
-  subscription: exact({ id: subscriptionId }),
-  delivery: exact({ id: deliveryId }),
-} as const;
-
 function listOrAll(items: object, description: string): TSchema {
   return Type.Unsafe<unknown>({ type: ['array', 'null'], items: { type: 'string', ...items }, description });
 }
