@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { parseQuery, queryFault } from './query.ts';
+import { parseQuery, queryFault } from './app.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
 const dictionary = { name: 'd', title: 'D', scope: 'PUBLIC' };

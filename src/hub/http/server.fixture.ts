@@ -7,6 +7,7 @@ import type { ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { addToken } from '../../shared/auth/token-file.ts';
+import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Role } from '../../shared/auth/tokens.ts';
 import type { Alert } from '../../shared/base/alerts.ts';
 import { systemClock } from '../../shared/base/clock.ts';
@@ -90,6 +91,15 @@ export class FakeOutbox implements OutboxAdmin {
     if (failure !== undefined) throw failure;
   }
 }
+
+export const storage = () => ({
+  usedBytes: 8_192,
+  limitBytes: 2 ** 31,
+  freeBytes: 2 ** 40,
+  waitingChanges: 6,
+  isDamaged: false,
+  isFull: true,
+});
 
 function deadLetter(id: number): DeadLetter {
   return {
@@ -192,18 +202,23 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   const outbox = new FakeOutbox();
   const webhooks = new FakeWebhooks();
   const host = new FakeHost();
+  const { parts = {}, logger = silentLogger } = options;
+  const { clock = systemClock } = parts;
   const http = await startHttpServer({
     config,
+    tokens: new TokenReader(tokensFile, clock, logger),
+    trouble: () => undefined,
+    storage,
     refdata: options.refdata?.(real) ?? real,
     outbox: options.outbox?.(store) ?? outbox,
     webhooks: webhooks.adminOn(store, join(dir, 'webhooks.key')),
     host,
     line: undefined,
     consoleDir: join(dir, 'console'),
-    clock: systemClock,
-    logger: options.logger ?? silentLogger,
+    clock,
+    logger,
     version: '0.1.0',
-    ...options.parts,
+    ...parts,
   });
   const agent = new Agent({ keepAlive: true });
   t.after(async () => {

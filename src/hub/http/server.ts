@@ -2,7 +2,7 @@
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
-import { TokenReader } from '../../shared/auth/token-reader.ts';
+import type { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
@@ -33,12 +33,12 @@ export interface HttpParts extends HubParts {
   /** The directory of the console's files. */
   readonly consoleDir: string;
   readonly logger: Logger;
-  /** Of auth.tokens_file; default: one of its own. */
-  readonly tokens?: TokenReader;
+  /** Of auth.tokens_file. */
+  readonly tokens: TokenReader;
   /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
-  readonly trouble?: () => LinesideError | undefined;
+  readonly trouble: () => LinesideError | undefined;
   /** Sizes of refdata.db for /metrics. */
-  readonly storage?: () => StorageFigures | undefined;
+  readonly storage: () => StorageFigures;
 }
 
 export interface HttpServer {
@@ -53,9 +53,8 @@ export interface HttpServer {
 
 /** CONFIG_INVALID: no address, or not the Unix socket, can be listened on. */
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
-  const { config, clock, logger, trouble } = parts;
+  const { config, clock, logger, tokens } = parts;
   let isStopping = false;
-  const tokens = parts.tokens ?? new TokenReader(config.auth.tokensFile, clock, logger);
   const local = new WeakSet<object>();
   const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
@@ -82,7 +81,6 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
     maxImportBytes: config.http.maxImportBytes,
-    trouble: trouble ?? (() => undefined),
     openapi: () => (document ??= Buffer.from(openapiDocument(routeParts))),
   };
   const app = await buildApp({

@@ -80,8 +80,7 @@ export interface HubFigures {
   readonly uptimeSeconds: number;
   readonly longestHoldSeconds: number;
   readonly http: HttpFigures;
-  /** undefined: not known. */
-  readonly storage: StorageFigures | undefined;
+  readonly storage: StorageFigures;
   readonly certificates: readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */
   readonly closedSockets: readonly string[];
@@ -110,16 +109,16 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     '1: an address that the hub should serve is not served.',
     (h) => h.faults && h.faults.listenerFault !== '',
   ],
-  ['refdata_bytes', 'Bytes that refdata.db uses.', (h) => h.storage?.usedBytes],
-  ['refdata_limit_bytes', 'Bytes that refdata.db may use.', (h) => h.storage?.limitBytes],
-  ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', (h) => h.storage?.freeBytes],
+  ['refdata_bytes', 'Bytes that refdata.db uses.', (h) => h.storage.usedBytes],
+  ['refdata_limit_bytes', 'Bytes that refdata.db may use.', (h) => h.storage.limitBytes],
+  ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', (h) => h.storage.freeBytes],
   [
     'refdata_waiting_changes',
     'Changes that wait for their turn to write, behind an import mostly.',
-    (h) => h.storage?.waitingChanges,
+    (h) => h.storage.waitingChanges,
   ],
-  ['refdata_damaged', '1: refdata.db was found damaged.', (h) => h.storage?.isDamaged],
-  ['refdata_full', '1: changes are refused for want of room.', (h) => h.storage?.isFull],
+  ['refdata_damaged', '1: refdata.db was found damaged.', (h) => h.storage.isDamaged],
+  ['refdata_full', '1: changes are refused for want of room.', (h) => h.storage.isFull],
   [
     'http_refused_callers_total',
     'Requests refused for want of a good token or role, and connections closed beyond a limit.',

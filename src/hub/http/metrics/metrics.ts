@@ -57,8 +57,7 @@ export interface MetricSources {
   readonly outbox: { status(): OutboxStatus };
   readonly webhooks: { status(): WebhookStatus };
   readonly host: { facts(): HostFacts };
-  /** undefined: not known. */
-  readonly storage?: () => StorageFigures | undefined;
+  readonly storage: () => StorageFigures;
   /** undefined: nothing is known of the line and of certificates. */
   readonly watch?: Omit<WatchAdmin, 'alerts'> | undefined;
   /** undefined: the serial log is not sent. */
@@ -178,7 +177,7 @@ export class Metrics {
         uptimeSeconds: Math.floor(process.uptime()),
         longestHoldSeconds: this.#holds.seconds(),
         http: http(),
-        storage: storage?.(),
+        storage: storage(),
         certificates: watch?.certificates() ?? [],
         closedSockets: watch?.closedSockets() ?? [],
         faults: watch?.hubFaults(),
