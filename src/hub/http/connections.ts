@@ -1,6 +1,6 @@
 /**
- * The connections of one listener: their number, their requests one after the other, what Node says of broken requests as
- * problems, clients that take nothing of their answers, and how they end when the service stops.
+ * The connections of one listener: their number, the order of their requests, problems for requests that Node cannot parse,
+ * clients that do not read their answers, and the end of all of them when the service stops.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -16,13 +16,13 @@ interface Exchange {
 }
 
 interface Open {
-  /** Nothing was ever asked on it. */
+  /** No request has arrived on it. */
   isSilent: boolean;
   /** In the order of the requests; the first is being answered. */
   readonly unanswered: Exchange[];
-  /** Those, and the ones that were answered within this turn of the event loop: a client that waits for answers has not seen them. */
+  /** Unanswered requests and those answered within this turn of the event loop: a client that waits has not seen these answers. */
   count: number;
-  /** Bytes that the client's side has taken of what was written, and since when it has been as many. */
+  /** Bytes written that the kernel has taken, and since when the number has not changed. */
   taken: number;
   sinceMs: number;
 }
@@ -37,13 +37,13 @@ export interface ConnectionEvents {
 }
 
 interface ConnectionsOptions extends ConnectionEvents {
-  /** A client that takes nothing of its answers for so long is cut off. */
+  /** A client that has not read its answers for so long is disconnected. */
   readonly stalledMs: number;
   /** undefined: each address may have all connections. */
   readonly share: AddressShare | undefined;
 }
 
-/** Answers that may go over a slow link, of which their route bounds the number. */
+/** Answers that may take a slow link long; their route bounds their number. */
 const slow = new WeakSet<ServerResponse>();
 
 export function mayBeSlow(response: ServerResponse): void {
@@ -52,44 +52,45 @@ export function mayBeSlow(response: ServerResponse): void {
 
 export class Connections {
   readonly #o: ConnectionsOptions;
+  /** TCP connections; with TLS also those whose handshake is under way. */
+  readonly #sockets = new Set<Socket>();
+  /** Those that can carry requests; with TLS, the sockets on top. */
   readonly #open = new Map<Socket, Open>();
-  /** With TLS, those beneath; a handshake that never ends is known here only. */
-  readonly #beneath = new Set<Socket>();
-  #look: Timer;
+  #check: Timer;
   #made = 0;
 
   constructor(server: Server, isTls: boolean, options: ConnectionsOptions) {
     this.#o = options;
-    server.on('connection', (socket: Socket) => this.#limit(socket));
+    server.on('connection', (socket: Socket) => this.#admit(socket));
     server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => this.#add(socket));
-    if (isTls) server.on('connection', (socket: Socket) => this.#addBeneath(socket));
     const take: RequestListener = (request, response) => this.#take({ request, response });
     // The app asks a client for the body once it wants it; other expectations are not worth a refusal.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, take);
     server.on('clientError', (error: Error, socket: Socket) => this.#refuse(error, socket));
-    this.#look = this.#lookLater();
+    this.#check = this.#checkLater();
   }
 
-  /** Open now; with TLS, those whose handshake is under way too. */
   get count(): number {
-    return Math.max(this.#open.size, this.#beneath.size);
+    return this.#sockets.size;
   }
 
-  /** Ends those on which nothing was ever asked; Node itself ends those between two requests. */
+  /** Ends those without any request; Node itself ends those between two requests. */
   endSilent(): void {
     for (const [socket, { isSilent }] of this.#open) if (isSilent && socket.bytesRead === 0) socket.destroy();
   }
 
   /** Ends all that are left. */
   cut(): void {
-    for (const socket of [...this.#open.keys(), ...this.#beneath]) socket.destroy();
+    for (const socket of [...this.#open.keys(), ...this.#sockets]) socket.destroy();
   }
 
   stop(): void {
-    this.#look.cancel();
+    this.#check.cancel();
   }
 
-  #limit(socket: Socket): void {
+  #admit(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => this.#sockets.delete(socket));
     if (this.#o.share?.admits(socket) === false) {
       this.#drop(socket, 'this address has its share of http.max_connections');
     }
@@ -103,11 +104,6 @@ export class Connections {
   #add(socket: Socket): void {
     this.#open.set(socket, { isSilent: true, unanswered: [], count: 0, taken: 0, sinceMs: this.#o.clock.monoMs() });
     socket.once('close', () => this.#open.delete(socket));
-  }
-
-  #addBeneath(socket: Socket): void {
-    this.#beneath.add(socket);
-    socket.once('close', () => this.#beneath.delete(socket));
   }
 
   /** Node hands over all requests of one read at once, thousands of them, also those behind a closed connection. */
@@ -148,16 +144,16 @@ export class Connections {
     response.writeHead(problem.status, headers).end(body);
   }
 
-  #lookLater(): Timer {
+  #checkLater(): Timer {
     const { clock, stalledMs } = this.#o;
     return clock.timer(stalledMs / 2, () => {
-      for (const [socket, open] of this.#open) this.#authenticate(socket, open);
-      this.#look = this.#lookLater();
+      for (const [socket, open] of this.#open) this.#endIfStalled(socket, open);
+      this.#check = this.#checkLater();
     });
   }
 
-  /** By what it takes, not by what it sends: it may go on asking. */
-  #authenticate(socket: Socket, open: Open): void {
+  /** By what the client reads, not by what it sends: it may continue to send requests. */
+  #endIfStalled(socket: Socket, open: Open): void {
     const nowMs = this.#o.clock.monoMs();
     const taken = socket.bytesWritten - socket.writableLength;
     if (socket.writableLength === 0 || taken !== open.taken) {
@@ -174,12 +170,12 @@ export class Connections {
 
   #refuse(error: Error, socket: Socket): void {
     const open = this.#open.get(socket);
-    // A TLS handshake that failed or never ended: there is nothing that could carry an answer, nor the end of one.
+    // A TLS handshake that failed or timed out: there is no channel for an answer.
     if (open === undefined) {
       socket.destroy();
       return;
     }
-    // What cannot be read came behind whole requests: those still get their answers.
+    // Whole requests before the one that cannot be parsed still get their answers.
     const last = open.unanswered.findLast(({ request }) => request.complete)?.response;
     if (last !== undefined && !last.writableFinished && systemCode(error).startsWith('HPE_')) {
       last.once('finish', () => socket.destroySoon());
@@ -194,7 +190,7 @@ export class Connections {
     const { problem, body, headers } = this.#problem(fault);
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     socket.end(`HTTP/1.1 ${problem.status} ${phrases[fault.code] ?? 'Bad Request'}\r\n${lines.join('')}\r\n${body}`);
-    // The client may go on sending without end: it has its answer.
+    // The client has its answer, and may continue to send without end.
     socket.destroySoon();
   }
 
@@ -218,7 +214,7 @@ function stopParser(socket: Socket): void {
   if (typeof parser === 'object' && parser !== null) Reflect.set(parser, 'onIncoming', () => -1);
 }
 
-/** What Node's parser lets pass: HTTP/0.9, and a second Host, which a proxy may have judged instead of the first (RFC 9112, 3.2). */
+/** Faults that Node's parser accepts: HTTP/0.9, and a second Host, which a proxy may have judged instead of the first (RFC 9112, 3.2). */
 function faultOfHead({ httpVersionMajor, rawHeaders }: IncomingMessage): LinesideError | undefined {
   if (httpVersionMajor < 1) return new LinesideError('MALFORMED', 'the request line names no HTTP version');
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
