@@ -61,7 +61,6 @@ export interface CheckContext {
 
 export type ConfiguredContext = CheckContext & { readonly config: Config };
 
-/** One check, declared beside what it reads and judges. */
 export interface Check extends CheckName {
   /** The usual one unless it has several steps. */
   readonly limitMs?: number;

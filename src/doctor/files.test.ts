@@ -16,10 +16,10 @@ import { openDatabase } from '../shared/storage/open.ts';
 import { checkTarget, targetOf, writeBundle } from './bundle/bundle-target.ts';
 import { fitted } from './bundle/support-bundle.ts';
 import { type CheckContext, readContext } from './check-context.ts';
-import { certificatesCheck, tokensCheck } from './checks/configuration.ts';
-import { databasesCheck, diskCheck } from './checks/disk.ts';
-import { permissionsCheck } from './checks/permissions.ts';
-import { consoleCheck } from './checks/uart.ts';
+import { checkCertificates, checkTokens } from './checks/configuration.ts';
+import { checkDatabases, checkDisk } from './checks/disk.ts';
+import { checkPermissions } from './checks/permissions.ts';
+import { checkConsole } from './checks/uart.ts';
 import { runChecks } from './run-checks.ts';
 import { readSafely, runTool } from './safe-files.ts';
 import { contextIn, put, rootsIn, said } from './table.fixture.ts';
@@ -71,16 +71,16 @@ describe('the disk', () => {
     const dir = temporaryDirectory(t);
     mkdirSync(join(dir, 'data'));
     const context = await contextIn(dir, '[log]\nmax_bytes = 1048576\n[outbox]\nmax_bytes = 1048576');
-    assert.match(await said(diskCheck, context), /a file was written and synced/);
+    assert.match(await said(checkDisk, context), /a file was written and synced/);
     assert.deepEqual(readdirSync(join(dir, 'data')), []);
   });
 
   it('is said to be missing, or no directory', async (t) => {
     const dir = temporaryDirectory(t);
     const context = await contextIn(dir, '');
-    assert.match(await said(diskCheck, context), /warning: the data directory .* is not there yet/);
+    assert.match(await said(checkDisk, context), /warning: the data directory .* is not there yet/);
     writeFileSync(join(dir, 'data'), '');
-    assert.match(await said(diskCheck, context), /failed: data\.dir names no directory/);
+    assert.match(await said(checkDisk, context), /failed: data\.dir names no directory/);
   });
 });
 
@@ -99,7 +99,7 @@ describe('the databases', () => {
     });
     log.close();
     const before = readdirSync(data);
-    const findings = await said(databasesCheck, context);
+    const findings = await said(checkDatabases, context);
     assert.match(findings, /ok: log\.db: 0 MiB, readable/);
     assert.match(findings, /skipped: there is no refdata\.db yet/);
     assert.deepEqual(readdirSync(data), before);
@@ -111,7 +111,7 @@ describe('the databases', () => {
     mkdirSync(data);
     const context = await contextIn(dir, '');
     const path = join(data, 'log.db');
-    const state = async (): Promise<string> => (await said(databasesCheck, context)).split('\n')[0] ?? '';
+    const state = async (): Promise<string> => (await said(checkDatabases, context)).split('\n')[0] ?? '';
     writeFileSync(path, '');
     assert.match(await state(), /failed: log\.db is no SQLite database \(it is empty\)/);
     writeFileSync(path, 'x'.repeat(5000));
@@ -135,7 +135,7 @@ describe('rights', () => {
     mkdirSync(join(dir, 'data'), { mode: 0o700 });
     const password = join(dir, 'password');
     const kafka = `[kafka]\nsecurity_protocol = "sasl_ssl"\nusername = "u"\nbootstrap = "a:1"\npassword_file = "${password}"`;
-    const rights = async (): Promise<string> => said(permissionsCheck, await contextIn(dir, kafka));
+    const rights = async (): Promise<string> => said(checkPermissions, await contextIn(dir, kafka));
     writeFileSync(password, 'secret', { mode: 0o600 });
     assert.match(await rights(), /^ok: /);
     chmodSync(password, 0o644);
@@ -145,7 +145,7 @@ describe('rights', () => {
     fifo(password);
     assert.match(await rights(), /failed: the file of kafka\.password_file is a FIFO/);
     fifo(join(dir, 'tokens.json'));
-    assert.match(await said(tokensCheck, await contextIn(dir, '')), /failed: the tokens file cannot be read: a FIFO/);
+    assert.match(await said(checkTokens, await contextIn(dir, '')), /failed: the tokens file cannot be read: a FIFO/);
   });
 });
 
@@ -153,7 +153,7 @@ describe('certificates', () => {
   const own = (dir: string, name: string, key = name): string =>
     `[tls]\ncert_file = "${dir}/${name}.pem"\nkey_file = "${dir}/${key}.key"\nclient_ca_file = "${dir}/ca.pem"`;
   const check = async (dir: string, ...names: [name: string, key?: string]): Promise<string> =>
-    said(certificatesCheck, await contextIn(dir, own(dir, ...names)));
+    said(checkCertificates, await contextIn(dir, own(dir, ...names)));
 
   it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
     const dir = temporaryDirectory(t);
@@ -204,7 +204,7 @@ describe('a console', () => {
     symlinkSync('../../../..', join(root, 'sys/devices/platform/fe201000.serial/tty/ttyAMA0/device'));
     symlinkSync('../../devices/platform/fe201000.serial/tty/ttyAMA0', join(root, 'sys/class/tty/ttyAMA0'));
     symlinkSync('ttyAMA0', join(root, 'dev/serial0'));
-    const findings = await said(consoleCheck, await contextIn(root, '', { roots: rootsIn(root) }));
+    const findings = await said(checkConsole, await contextIn(root, '', { roots: rootsIn(root) }));
     assert.match(findings, /the kernel has its console on ttyAMA0/);
     assert.match(findings, /a login waits on ttyAMA0/);
   });

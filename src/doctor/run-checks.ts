@@ -1,39 +1,39 @@
 /** All checks, in the order in which they are shown, and how they are run: at once, each with its limit. */
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
-import { type Check, type CheckContext, within } from './check-context.ts';
-import { certificatesCheck, configurationCheck, tokensCheck, webhooksCheck } from './checks/configuration.ts';
-import { databasesCheck, diskCheck } from './checks/disk.ts';
-import { clockCheck, machineCheck, slotsCheck } from './checks/machine.ts';
-import { networkCheck } from './checks/network.ts';
-import { permissionsCheck } from './checks/permissions.ts';
-import { brokerCheck, upstreamCheck } from './checks/remotes.ts';
-import { journalCheck, listenersCheck, serviceCheck } from './checks/service.ts';
-import { consoleCheck, uartCheck } from './checks/uart.ts';
+import { type Check, type CheckContext, configured, within } from './check-context.ts';
+import { checkCertificates, checkTokens, checkWebhooks, judgeConfiguration } from './checks/configuration.ts';
+import { checkDatabases, checkDisk } from './checks/disk.ts';
+import { checkClock, checkMachine, checkSlots } from './checks/machine.ts';
+import { checkNetwork } from './checks/network.ts';
+import { checkPermissions } from './checks/permissions.ts';
+import { brokerLimitMs, checkBroker, checkUpstream } from './checks/remotes.ts';
+import { checkJournal, checkListeners, checkService } from './checks/service.ts';
+import { checkConsole, checkUart } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
 
 /** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. A collector: 5, 5 and 5 s. */
 const usualLimitMs = 16_000;
 
 export const checks: readonly Check[] = [
-  configurationCheck,
-  serviceCheck,
-  listenersCheck,
-  uartCheck,
-  consoleCheck,
-  permissionsCheck,
-  clockCheck,
-  diskCheck,
-  databasesCheck,
-  machineCheck,
-  networkCheck,
-  brokerCheck,
-  upstreamCheck,
-  webhooksCheck,
-  certificatesCheck,
-  tokensCheck,
-  slotsCheck,
-  journalCheck,
+  { name: 'configuration', title: 'configuration', run: async ({ configFile }) => judgeConfiguration(configFile) },
+  { name: 'service', title: 'service', run: configured(checkService) },
+  { name: 'listeners', title: 'listeners', run: configured(checkListeners) },
+  { name: 'uart', title: 'UART', run: checkUart },
+  { name: 'console', title: 'console on the UART', run: checkConsole },
+  { name: 'rights', title: 'permissions', run: configured(checkPermissions) },
+  { name: 'clock', title: 'clock', run: checkClock },
+  { name: 'disk', title: 'disk', run: configured(checkDisk) },
+  { name: 'databases', title: 'databases', run: checkDatabases },
+  { name: 'machine', title: 'machine', run: checkMachine },
+  { name: 'network', title: 'network and DNS', run: configured(checkNetwork) },
+  { name: 'broker', title: 'broker', limitMs: brokerLimitMs, run: configured(checkBroker) },
+  { name: 'upstream', title: 'upstream', run: configured(checkUpstream) },
+  { name: 'webhooks', title: 'webhooks', run: configured(checkWebhooks) },
+  { name: 'certificates', title: 'certificates', run: configured(checkCertificates) },
+  { name: 'tokens', title: 'tokens', run: checkTokens },
+  { name: 'slots', title: 'update slots', run: checkSlots },
+  { name: 'journal', title: 'journal', run: checkJournal },
 ];
 
 export const titleWidth = Math.max(...checks.map(({ title }) => title.length)) + 2;

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { systemClock } from '../shared/base/clock.ts';
 import { type Finding, worst } from './check.ts';
-import { type Check, type CheckContext, machineRoots, readContext } from './check-context.ts';
+import { type CheckContext, configured, machineRoots, readContext } from './check-context.ts';
 
 type Row = readonly [what: string, findings: () => Iterable<Finding>, state: string, says: RegExp];
 
@@ -55,7 +55,7 @@ export function rootsIn(dir: string): CheckContext['roots'] {
 }
 
 /** What a check reports, a line for each finding. */
-export async function said(check: Check, context: CheckContext): Promise<string> {
-  const findings = [...(await check.run(context))];
+export async function said(check: Parameters<typeof configured>[0], context: CheckContext): Promise<string> {
+  const findings = [...(await configured(check)(context))];
   return findings.map(({ state, found, todo }) => `${state}: ${found} -> ${todo}`).join('\n');
 }

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { it, type TestContext } from 'node:test';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import type { CheckContext } from './check-context.ts';
-import { certificatesCheck } from './checks/configuration.ts';
-import { permissionsCheck } from './checks/permissions.ts';
-import { serviceCheck } from './checks/service.ts';
+import { checkCertificates } from './checks/configuration.ts';
+import { checkPermissions } from './checks/permissions.ts';
+import { checkService } from './checks/service.ts';
 import { contextIn, put, rootsIn, said } from './table.fixture.ts';
 
 async function box(t: TestContext, config = ''): Promise<{ root: string; context: CheckContext }> {
@@ -29,13 +29,13 @@ it('no connection is made to the sockets of a unit that does not run: systemd wo
     await new Promise<void>((resolve) => server.listen(join(root, 'run', name), resolve));
     t.after(() => server.close());
   }
-  const findings = await said(serviceCheck, context);
+  const findings = await said(checkService, context);
   assert.match(findings, /failed: lineside\.service does not run[^\n]*\nfailed: lineside-hub\.service does not run/);
   assert.equal(callers, 0);
   // The same sockets, had the units run.
   for (const unit of ['lineside', 'lineside-hub'])
     put(root, `sys/fs/cgroup/system.slice/${unit}.service/cgroup.procs`, '77\n');
-  assert.match(await said(serviceCheck, context), /ok: lineside\.service and lineside-hub\.service run/);
+  assert.match(await said(checkService, context), /ok: lineside\.service and lineside-hub\.service run/);
   assert.ok(callers > 0);
 });
 
@@ -50,21 +50,21 @@ it("rights are judged for the units' own users, whether they run or not", async 
   put(root, 'etc/group', 'dialout:x:20:\nlineside:x:991:\nadm:x:4:lineside\n');
   const owner = `owner ${process.getuid?.()}`;
   assert.match(
-    await said(permissionsCheck, context),
+    await said(checkPermissions, context),
     new RegExp(`failed: the service \\(user 990\\) may not write in data\\.dir \\(${owner}`),
   );
   // One that runs, as somebody else.
   put(root, 'sys/fs/cgroup/system.slice/lineside.service/cgroup.procs', '77\n');
   put(root, 'proc/77/status', 'Name:\tnode\nUid:\t1234\t1234\t1234\t1234\nGid:\t5\t5\t5\t5\nGroups:\t20 \n');
-  assert.match(await said(permissionsCheck, context), /failed: the service \(user 1234\) may not write in data\.dir/);
+  assert.match(await said(checkPermissions, context), /failed: the service \(user 1234\) may not write in data\.dir/);
 });
 
 it('a fresh box has no identity, which is no failure until it is on the network', async (t) => {
   const tls = '[tls]\ncert_file = "/nowhere/server.crt"\nkey_file = "credential:tls.key"\n';
   const fresh = await box(t, tls);
-  assert.match(await said(certificatesCheck, fresh.context), /^skipped: tls\.cert_file names no file yet/);
-  assert.doesNotMatch(await said(permissionsCheck, fresh.context), /failed: the file of tls/);
+  assert.match(await said(checkCertificates, fresh.context), /^skipped: tls\.cert_file names no file yet/);
+  assert.doesNotMatch(await said(checkPermissions, fresh.context), /failed: the file of tls/);
   const exposed = await box(t, `[grpc]\nlisten = ["0.0.0.0:50051", "unix:grpc.sock"]\n${tls}`);
-  assert.match(await said(certificatesCheck, exposed.context), /^failed: the file of tls\.cert_file cannot be read/);
+  assert.match(await said(checkCertificates, exposed.context), /^failed: the file of tls\.cert_file cannot be read/);
   assert.match(exposed.context.configFile.faults.map(({ path }) => path).join(' '), /grpc\.listen/);
 });

@@ -6,11 +6,9 @@ import type { Config } from '../../shared/config/config.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import {
-  type Check,
   type CheckContext,
   type ConfigFile,
   type ConfiguredContext,
-  configured,
   isOnNetwork,
   readNamedFile,
   type Tokens,
@@ -21,12 +19,6 @@ import { readSafely } from '../safe-files.ts';
 const redactor = new Redactor();
 
 const faultsShown = 20;
-
-export const configurationCheck: Check = {
-  name: 'configuration',
-  title: 'configuration',
-  run: async ({ configFile }) => judgeConfiguration(configFile),
-};
 
 export function judgeConfiguration({ file, kind, trouble, faults, settings }: ConfigFile): Finding[] {
   // A word that names no file may be anything that was typed in its place.
@@ -63,11 +55,9 @@ export function shownFault({ path, message }: Fault): string {
   return `${redactor.text(path)} ${redactor.text(said)}`;
 }
 
-export const tokensCheck: Check = {
-  name: 'tokens',
-  title: 'tokens',
-  run: async ({ tokens, config }) => judgeTokens(tokens, isOnNetwork(config)),
-};
+export async function checkTokens({ tokens, config }: CheckContext): Promise<Finding[]> {
+  return judgeTokens(tokens, isOnNetwork(config));
+}
 
 export function judgeTokens({ kind, what, tokens }: Tokens, isExposed: boolean): Finding[] {
   if (kind === 'denied') return [needsRoot('the tokens file')];
@@ -96,9 +86,7 @@ function byRole(tokens: Tokens['tokens']): string {
 /** Wider than any site's own network: the guard against calls inwards would be off. */
 const widestPrefix = { v4: 8, v6: 16 } as const;
 
-export const webhooksCheck: Check = { name: 'webhooks', title: 'webhooks', run: configured(checkWebhooks) };
-
-async function checkWebhooks({ config }: ConfiguredContext): Promise<Finding[]> {
+export async function checkWebhooks({ config }: ConfiguredContext): Promise<Finding[]> {
   const { allowCidrs, allowPorts, caFile } = config.webhooks;
   const wide = allowCidrs.filter((range) => {
     const prefix = Number(range.split('/')[1] ?? 128);
@@ -202,21 +190,15 @@ function certificatesIn(pem: string): X509Certificate[] | undefined {
   }
 }
 
-export const certificatesCheck: Check = {
-  name: 'certificates',
-  title: 'certificates',
-  run: configured(async (context) => {
-    const { certFile } = context.config.tls;
-    const findings = certFile === '' ? [] : await ownFindings(context, certFile);
-    for (const [key, { value }] of context.configFile.settings) {
-      if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
-      findings.push(await authorityFinding(context, key, value));
-    }
-    if (findings.length === 0)
-      findings.push(skipped('no certificate is configured: the service is not on the network'));
-    return findings;
-  }),
-};
+export async function checkCertificates(context: ConfiguredContext): Promise<Finding[]> {
+  const { certFile } = context.config.tls;
+  const findings = certFile === '' ? [] : await ownFindings(context, certFile);
+  for (const [key, { value }] of context.configFile.settings) {
+    if (!key.endsWith('ca_file') || typeof value !== 'string' || value === '') continue;
+    findings.push(await authorityFinding(context, key, value));
+  }
+  return findings.length > 0 ? findings : [skipped('no certificate is configured: the service is not on the network')];
+}
 
 async function authorityFinding({ clock }: CheckContext, key: string, file: string): Promise<Finding> {
   const read = await readNamedFile(key, file);

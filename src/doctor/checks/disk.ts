@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, type ConfiguredContext, configured } from '../check-context.ts';
+import type { CheckContext, ConfiguredContext } from '../check-context.ts';
 import { readSafely, textOf } from '../safe-files.ts';
 
 const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;
@@ -70,9 +70,7 @@ function* diskFindings(facts: DiskFacts): Findings {
     );
 }
 
-export const diskCheck: Check = { name: 'disk', title: 'disk', run: configured(checkDisk) };
-
-async function checkDisk(context: ConfiguredContext): Promise<Finding[]> {
+export async function checkDisk(context: ConfiguredContext): Promise<Finding[]> {
   const { config } = context;
   const { log, outbox, data } = config;
   const [logBytes, hubBytes] = await Promise.all([
@@ -206,11 +204,9 @@ export function* judgeDatabase({ name, state, detail, bytes, walBytes }: Databas
     : ok(`${name}: ${mib(bytes)}, readable, write-ahead log ${wal}`);
 }
 
-export const databasesCheck: Check = {
-  name: 'databases',
-  title: 'databases',
-  run: async (context) => (await databaseFacts(context)).flatMap((facts) => [...judgeDatabase(facts)]),
-};
+export async function checkDatabases(context: CheckContext): Promise<Finding[]> {
+  return (await databaseFacts(context)).flatMap((facts) => [...judgeDatabase(facts)]);
+}
 
 export async function databaseFacts(context: CheckContext): Promise<DatabaseFacts[]> {
   const { config, hubDir, roots } = context;

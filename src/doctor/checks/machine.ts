@@ -1,15 +1,16 @@
 /** Checks of the machine: its clock, its memory, heat and supply, and which of the two systems of the image runs. */
-import { stat, statfs } from 'node:fs/promises';
-import { availableParallelism, loadavg, uptime } from 'node:os';
+import { stat } from 'node:fs/promises';
+import { uptime } from 'node:os';
 import { join } from 'node:path';
 import { parseSlots } from '../../appliance/update/slots.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { clockState } from '../../shared/host/clock-sync.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
-import { deviceOf, power, slot, temperature, wear } from '../../shared/host/sensors.ts';
+import { slot } from '../../shared/host/sensors.ts';
+import { sampleHost, uncounted } from '../../shared/host/telemetry.ts';
 import { type Finding, failed, ok, orFine, skipped, warning } from '../check.ts';
-import type { Check, CheckContext } from '../check-context.ts';
+import type { CheckContext } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
 /** 2026-01-01, when this was written: no clock that is right says less. */
@@ -43,15 +44,11 @@ export function judgeClock({ nowMs, state, builtMs, uptimeS }: ClockFacts): Find
     : [warning(`${shown}, and time sync has not set it`, set)];
 }
 
-export const clockCheck: Check = {
-  name: 'clock',
-  title: 'clock',
-  run: async ({ clock, config, roots }) => {
-    const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
-    const state = clockState(config?.device.timeSyncFile ?? '');
-    return judgeClock({ nowMs: clock.wallMs(), state, builtMs: epoch?.mtimeMs ?? 0, uptimeS: uptime() });
-  },
-};
+export async function checkClock({ clock, config, roots }: CheckContext): Promise<Finding[]> {
+  const epoch = await stat(join(roots.etc, '../usr/lib/clock-epoch')).catch(() => undefined);
+  const state = clockState(config?.device.timeSyncFile ?? '');
+  return judgeClock({ nowMs: clock.wallMs(), state, builtMs: epoch?.mtimeMs ?? 0, uptimeS: uptime() });
+}
 
 function remedyOf(alert: string): string {
   return (hostRules.find(({ name }) => name === alert)?.remedy ?? '').replaceAll('`', '"');
@@ -71,37 +68,19 @@ export function judgeMachine(facts: HostFacts): Finding[] {
   return orFine(findings, `${degrees}, ${free} of memory available, supply ${volts}`);
 }
 
-export const machineCheck: Check = {
-  name: 'machine',
-  title: 'machine',
-  run: async (context) => judgeMachine(await machineFacts(context)),
-};
+export async function checkMachine(context: CheckContext): Promise<Finding[]> {
+  return judgeMachine(await machineFacts(context));
+}
 
 export async function machineFacts({ roots, config }: CheckContext): Promise<HostFacts> {
   const sensors = { sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') };
-  const memory = await textOf(join(roots.proc, 'meminfo'));
-  const kib = (name: string): number | null => {
-    const found = new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(memory)?.[1];
-    return found === undefined ? null : Number(found) * 1024;
-  };
-  const dir = config?.data.dir ?? '/';
-  const space = await statfs(dir).catch(() => undefined);
-  const disk = {
-    totalBytes: space === undefined ? null : space.blocks * space.bsize,
-    freeBytes: space === undefined ? null : space.bavail * space.bsize,
-    ...(space === undefined ? wear(sensors, { major: 0, minor: 0 }) : wear(sensors, deviceOf(dir))),
-  };
   return {
     bootId: await textOf(join(roots.proc, 'sys/kernel/random/boot_id')),
     uptimeSeconds: uptime(),
     ageSeconds: 0,
-    temperatureCelsius: temperature(sensors),
-    ...power(sensors),
-    memory: { totalBytes: kib('MemTotal'), availableBytes: kib('MemAvailable') },
-    load: { averages: loadavg(), processors: availableParallelism(), usedPercent: null },
-    disk,
+    ...(await sampleHost(config?.data.dir ?? '/', sensors)),
     clock: clockState(config?.device.timeSyncFile ?? ''),
-    boots: { count: null, powerLosses: null, afterPowerLoss: false },
+    boots: uncounted,
     slot: slot(sensors),
   };
 }
@@ -139,12 +118,8 @@ export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
   return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
 }
 
-export const slotsCheck: Check = {
-  name: 'slots',
-  title: 'update slots',
-  run: async ({ roots }) => {
-    const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
-    const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
-    return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
-  },
-};
+export async function checkSlots({ roots }: CheckContext): Promise<Finding[]> {
+  const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
+  const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
+  return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
+}

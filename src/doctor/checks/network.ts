@@ -11,14 +11,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { type Finding, type Findings, failed, ok, skipped, warning } from '../check.ts';
-import {
-  type Check,
-  type CheckContext,
-  type ConfiguredContext,
-  configured,
-  readNamedFile,
-  within,
-} from '../check-context.ts';
+import { type CheckContext, type ConfiguredContext, readNamedFile, within } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
 /** A resolver asks each server for 5 s, twice: if one round brings no answer, DNS does not work. */
@@ -59,10 +52,8 @@ export interface NetworkFacts {
   readonly hosts: readonly (Host & { readonly resolved: Resolved })[];
 }
 
-export type Resolved =
-  | { readonly kind: 'address'; readonly addresses: readonly string[] }
-  | { readonly kind: 'failed'; readonly code: string }
-  | { readonly kind: 'late' };
+/** The addresses of a name, or the code of the error; "late": there was no answer. */
+export type Resolved = readonly string[] | string;
 
 export function* judgeNetwork({ hasRoute, hosts }: NetworkFacts): Findings {
   if (hosts.length === 0)
@@ -87,32 +78,23 @@ const nameFaults: Readonly<Record<string, string>> = {
 
 function judgeName(key: string, host: string, resolved: Resolved, hasRoute: boolean): Finding {
   const dns = `Check the name in ${key}, and the DNS server (resolvectl status, /etc/resolv.conf).`;
-  switch (resolved.kind) {
-    case 'address':
-      return ok(
-        `${key}: ${isIP(host) === 0 ? `${host} is ${resolved.addresses.slice(0, 3).join(', ')}` : `${host} needs no DNS`}`,
-      );
-    case 'late':
-      return failed(
+  if (typeof resolved !== 'string')
+    return ok(`${key}: ${host} ${isIP(host) === 0 ? `is ${resolved.slice(0, 3).join(', ')}` : 'needs no DNS'}`);
+  return resolved === 'late'
+    ? failed(
         `DNS does not answer about ${host} (${key}) within ${nameLimitMs / 1000} s`,
         hasRoute ? dns : 'There is no network.',
-      );
-    case 'failed':
-      return failed(`DNS: ${host} (${key}) cannot be resolved: ${nameFaults[resolved.code] ?? resolved.code}`, dns);
-  }
+      )
+    : failed(`DNS: ${host} (${key}) cannot be resolved: ${nameFaults[resolved] ?? resolved}`, dns);
 }
 
-export const networkCheck: Check = {
-  name: 'network',
-  title: 'network and DNS',
-  run: configured(async (context) => {
-    const hosts = calledHosts(context).map(async (one) => ({
-      ...one,
-      resolved: await resolveName(context.clock, one.host),
-    }));
-    return judgeNetwork({ hasRoute: await hasDefaultRoute(context), hosts: await Promise.all(hosts) });
-  }),
-};
+export async function checkNetwork(context: ConfiguredContext): Promise<Findings> {
+  const hosts = calledHosts(context).map(async (one) => ({
+    ...one,
+    resolved: await resolveName(context.clock, one.host),
+  }));
+  return judgeNetwork({ hasRoute: await hasDefaultRoute(context), hosts: await Promise.all(hosts) });
+}
 
 async function hasDefaultRoute({ roots }: CheckContext): Promise<boolean> {
   const [v4, v6] = await Promise.all([
@@ -124,12 +106,12 @@ async function hasDefaultRoute({ roots }: CheckContext): Promise<boolean> {
 }
 
 async function resolveName(clock: Clock, host: string): Promise<Resolved> {
-  if (isIP(host) !== 0) return { kind: 'address', addresses: [host] };
-  const asked = lookup(host, { all: true }).then(
-    (all): Resolved => ({ kind: 'address', addresses: all.map(({ address }) => address) }),
-    (error: unknown): Resolved => ({ kind: 'failed', code: systemCode(error) || 'unknown' }),
+  if (isIP(host) !== 0) return [host];
+  const resolved = lookup(host, { all: true }).then(
+    (all): Resolved => all.map(({ address }) => address),
+    (error: unknown) => systemCode(error) || 'unknown',
   );
-  return within(clock, nameLimitMs, asked, { kind: 'late' });
+  return within(clock, nameLimitMs, resolved, 'late');
 }
 
 /** '' if the connection is accepted, else the code of the error, ETIMEDOUT at the limit. The caller destroys the socket. */
@@ -199,8 +181,8 @@ export async function reach(
   authorities: Buffer | undefined,
 ): Promise<Finding> {
   const at = `${host.host}:${host.port}`;
-  const resolved = await resolveName(clock, host.host);
-  if (resolved.kind !== 'address') return skipped(`${at}: its name cannot be resolved`, 'See network and DNS.');
+  if (typeof (await resolveName(clock, host.host)) === 'string')
+    return skipped(`${at}: its name cannot be resolved`, 'See network and DNS.');
   const socket = await connectTo(clock, host);
   if (typeof socket === 'string') return judgeConnect(host, socket);
   if (authorities === undefined) {
@@ -214,24 +196,23 @@ export function isReached({ state }: Finding): boolean {
   return state === 'ok' || state === 'warning';
 }
 
-/** `fault`: why the certificate is not trusted; ''. */
-export type Handshake =
-  | { readonly kind: 'late' }
-  | { readonly kind: 'failed'; readonly code: string }
-  | {
-      readonly kind: 'done';
-      readonly fault: string;
-      readonly fromMs: number;
-      readonly toMs: number;
-      readonly names: string;
-    };
+/** What the server shows, or the code of the error; "late": there was no answer. */
+export type Handshake = Shown | string;
+
+interface Shown {
+  /** Why the certificate is not trusted; ''. */
+  readonly fault: string;
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly names: string;
+}
 
 export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake, nowMs: number): Finding {
   const { who } = peer;
   const protocol = `Check ${peer.protocol}.`;
-  if (shake.kind === 'late')
+  if (shake === 'late')
     return failed(`${at} takes the connection and does not answer TLS within ${tlsLimitMs / 1000} s`, protocol);
-  if (shake.kind === 'failed') return failed(`${at} does not speak TLS on this port (${shake.code})`, protocol);
+  if (typeof shake === 'string') return failed(`${at} does not speak TLS on this port (${shake})`, protocol);
   const { fault, fromMs, toMs, names } = shake;
   const tell = `Tell who runs ${who}.`;
   const clock = "Or this machine's clock is wrong: see clock.";
@@ -257,7 +238,7 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
 
 export async function speaksTls({ clock }: CheckContext, host: Host): Promise<boolean> {
   const socket = await connectTo(clock, host);
-  return typeof socket !== 'string' && (await handshake(clock, socket, host, Buffer.alloc(0))).kind === 'done';
+  return typeof socket !== 'string' && typeof (await handshake(clock, socket, host, Buffer.alloc(0))) !== 'string';
 }
 
 async function handshake(clock: Clock, socket: Socket, { host }: Host, ca: Buffer): Promise<Handshake> {
@@ -272,26 +253,25 @@ async function handshake(clock: Clock, socket: Socket, { host }: Host, ca: Buffe
         ...(ca.length > 0 && { ca }),
         rejectUnauthorized: false,
       });
-      tls.once('secureConnect', () => resolve(tls === undefined ? { kind: 'late' } : shakenBy(tls)));
-      tls.on('error', (error) => resolve({ kind: 'failed', code: systemCode(error) || 'unknown' }));
-      tls.once('close', () => resolve({ kind: 'failed', code: 'it hangs up' }));
+      tls.once('secureConnect', () => resolve(tls === undefined ? 'late' : shownBy(tls)));
+      tls.on('error', (error) => resolve(systemCode(error) || 'unknown'));
+      tls.once('close', () => resolve('it hangs up'));
     } catch (error) {
-      resolve({ kind: 'failed', code: systemCode(error) || messageOf(error) });
+      resolve(systemCode(error) || messageOf(error));
     }
   });
-  const result = await within(clock, tlsLimitMs, done, { kind: 'late' });
+  const result = await within(clock, tlsLimitMs, done, 'late');
   tls?.destroy();
   socket.destroy();
   return result;
 }
 
-function shakenBy(tls: TLSSocket): Handshake {
+function shownBy(tls: TLSSocket): Shown {
   const error: unknown = tls.authorizationError;
   const fault = error == null ? '' : typeof error === 'string' ? error : systemCode(error) || messageOf(error);
   const raw = tls.getPeerX509Certificate();
   const cert = raw === undefined ? undefined : new X509Certificate(raw.raw);
   return {
-    kind: 'done',
     fault,
     fromMs: cert?.validFromDate.getTime() ?? 0,
     toMs: cert?.validToDate.getTime() ?? 0,

@@ -4,14 +4,7 @@ import { join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit, runningOf } from '../../shared/base/processes.ts';
 import { type Finding, type Findings, failed, needsRoot, orFine, skipped, warning } from '../check.ts';
-import {
-  type Check,
-  type CheckContext,
-  type ConfiguredContext,
-  configured,
-  namedFiles,
-  portsOf,
-} from '../check-context.ts';
+import { type CheckContext, type ConfiguredContext, namedFiles, portsOf } from '../check-context.ts';
 import { kindOf, modeOf, textOf } from '../safe-files.ts';
 
 export interface RightsFact {
@@ -89,9 +82,7 @@ function may({ mode, uid, gid }: RightsFact, user: User, needs: number): boolean
   return (bits & needs) === needs;
 }
 
-export const permissionsCheck: Check = { name: 'rights', title: 'permissions', run: configured(checkPermissions) };
-
-async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> {
+export async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> {
   const { config, hubDir } = context;
   const [line, hub] = await serviceUsers(context);
   const facts = [

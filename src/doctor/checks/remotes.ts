@@ -8,7 +8,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type Finding, failed, ok, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, type ConfiguredContext, configured, readNamedFile } from '../check-context.ts';
+import { type CheckContext, type ConfiguredContext, readNamedFile } from '../check-context.ts';
 import { authoritiesOf, calledHosts, isReached, type Peer, reach, speaksTls } from './network.ts';
 
 // The broker: connection, TLS, login, topics.
@@ -29,15 +29,10 @@ export const brokerPeer: Peer = {
 /** What a broker does at words that it does not understand, as librdkafka's are. */
 const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
 
-export const brokerCheck: Check = {
-  name: 'broker',
-  title: 'broker',
-  // A name, connection, TLS, login, and TLS once more if a plain port hangs up: 6, 5, 5, 14 and 10 s, never all of them.
-  limitMs: 36_000,
-  run: configured(checkBroker),
-};
+/** A name, connection, TLS, login, and TLS once more if a plain port hangs up: 6, 5, 5, 14 and 10 s, never all of them. */
+export const brokerLimitMs = 36_000;
 
-async function checkBroker(context: ConfiguredContext): Promise<Finding[]> {
+export async function checkBroker(context: ConfiguredContext): Promise<Finding[]> {
   const { config } = context;
   if (config.kafka.bootstrap === '') return [skipped('no broker is configured (kafka.bootstrap)')];
   const isTls = config.kafka.securityProtocol.endsWith('ssl');
@@ -181,9 +176,7 @@ const collectorPeer: Peer = {
   protocol: 'upstream.collector and upstream.collector_insecure',
 };
 
-export const upstreamCheck: Check = { name: 'upstream', title: 'upstream', run: configured(checkUpstream) };
-
-async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
+export async function checkUpstream(context: ConfiguredContext): Promise<Finding[]> {
   const { config } = context;
   const { to, topic, collector, collectorCaFile } = config.upstream;
   if (to === 'off') return [skipped('the serial log stays on the box (upstream.to)')];

@@ -14,7 +14,7 @@ import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/socket-units.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, type ConfiguredContext, configured, within } from '../check-context.ts';
+import { type CheckContext, type ConfiguredContext, within } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
 import { isThere, runTool, type ToolAnswer } from '../safe-files.ts';
 import { connectCode } from './network.ts';
@@ -94,11 +94,9 @@ function* judgeAnswer(who: string, answer: Answer, isStopped: boolean): Findings
   }
 }
 
-export const serviceCheck: Check = {
-  name: 'service',
-  title: 'service',
-  run: configured(async (context) => judgeService(await serviceFacts(context))),
-};
+export async function checkService(context: ConfiguredContext): Promise<Findings> {
+  return judgeService(await serviceFacts(context));
+}
 
 const unitNames = ['lineside.service', 'lineside-hub.service'];
 
@@ -233,9 +231,7 @@ function listenerFaults({ unit, isOpen, addresses }: ListenerFacts): Finding[] {
     .map(([address, trouble]) => failed(`${address}${unit && ` (${unit})`}: ${trouble}`, 'systemctl restart lineside'));
 }
 
-export const listenersCheck: Check = { name: 'listeners', title: 'listeners', run: configured(checkListeners) };
-
-async function checkListeners(context: ConfiguredContext): Promise<Finding[]> {
+export async function checkListeners(context: ConfiguredContext): Promise<Finding[]> {
   const { config, clock } = context;
   // Port 0 is another one each time; without systemd, the Unix sockets are those on which line and hub are asked.
   const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'tcp' && one.port !== 0);
@@ -291,9 +287,7 @@ export function judgeJournal({ kind, lines }: JournalFacts): [Finding] {
   return [warning(found, 'journalctl -u lineside -u lineside-hub -p err')];
 }
 
-export const journalCheck: Check = { name: 'journal', title: 'journal', run: checkJournal };
-
-async function checkJournal(context: CheckContext): Promise<Finding[]> {
+export async function checkJournal(context: CheckContext): Promise<Finding[]> {
   if (!context.isUnits) return [skipped('the service is not run by systemd: its log is where it was started')];
   const which = ['-u', 'lineside', '-u', 'lineside-hub', '-p', 'err', '--since', '-24h', '-n', String(journalLines)];
   const args = [...which, '-o', 'cat', '--no-pager', '-q'];

@@ -7,7 +7,7 @@ import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
 import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
-import { type Check, type CheckContext, portsOf } from '../check-context.ts';
+import { type CheckContext, portsOf } from '../check-context.ts';
 import { isThere, namesIn, succeeds, textOf } from '../safe-files.ts';
 
 export interface PortFacts {
@@ -65,13 +65,7 @@ function* judgePort({ name, isWanted, holders: { holders, unseen }, openable }: 
     );
 }
 
-export const uartCheck: Check = {
-  name: 'uart',
-  title: 'UART',
-  run: async (context) => judgeUart(await uartFacts(context)),
-};
-
-async function uartFacts(context: CheckContext): Promise<UartFacts> {
+export async function checkUart(context: CheckContext): Promise<Findings> {
   const { config, roots } = context;
   const ports = await portsOf(context);
   const wanted = await wantedPort(context);
@@ -91,7 +85,7 @@ async function uartFacts(context: CheckContext): Promise<UartFacts> {
   const simulate = config?.serial.simulate === true;
   const isSimulated = simulate && wanted.startsWith(config?.data.runtimeDir ?? '/dev/null');
   const wantedIs = wanted === '' || isSimulated ? 'none' : found === undefined ? missing : 'listed';
-  return { ports: facts, wanted, wantedIs, simulate };
+  return judgeUart({ ports: facts, wanted, wantedIs, simulate });
 }
 
 /** By the configuration, or what the service had open when it last ran. */
@@ -160,9 +154,7 @@ function* judgeFirmware(firmware: string, ports: readonly string[]): Findings {
     yield skipped('the UART on the header is off', 'To use it: enable_uart=1 and dtoverlay=disable-bt in config.txt.');
 }
 
-export const consoleCheck: Check = { name: 'console', title: 'console on the UART', run: checkConsole };
-
-async function checkConsole(context: CheckContext): Promise<Finding[]> {
+export async function checkConsole(context: CheckContext): Promise<Finding[]> {
   const { roots } = context;
   const ports = (await portsOf(context)).map(({ devicePath }) => basename(devicePath));
   const links: Record<string, string> = {};

@@ -68,7 +68,7 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
     logger.warn(`telemetry of the host has no ${what}`, { error: messageOf(error) });
   };
   const look = async (): Promise<void> => {
-    sampled = await sample(dir, roots, failed);
+    sampled = await sampleHost(dir, roots, failed);
     sampledAtMs = clock.monoMs();
   };
   const arm = (): void => {
@@ -112,7 +112,8 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
 
 type Failed = (what: string, error: unknown) => void;
 
-async function sample(dir: string, roots: SensorRoots, failed: Failed): Promise<Sampled> {
+/** What the machine says of itself now; `dir`: on the disk in question. */
+export async function sampleHost(dir: string, roots: SensorRoots, failed: Failed = () => {}): Promise<Sampled> {
   const without = <T>(what: string, unknown: T): ((error: unknown) => T) => {
     return (error) => {
       failed(what, error);
@@ -168,7 +169,7 @@ interface BootCount {
   stopped(): void;
 }
 
-const uncounted: BootFacts = { count: null, powerLosses: null, afterPowerLoss: false };
+export const uncounted: BootFacts = { count: null, powerLosses: null, afterPowerLoss: false };
 
 /** `bootId` '': boots cannot be told apart. Throws where the file cannot be written. */
 export function countBoot(dir: string, bootId: string): BootCount {
