@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { type FeedState, LogFeed } from './log-feed.ts';
 import { ProblemError, problemOf } from './problem.ts';
 
@@ -17,8 +18,7 @@ async function started(t: TestContext, connections: readonly (readonly Step[])[]
   const asked: string[] = [];
   const states: FeedState[] = [];
   const seen: string[] = [];
-  const timers = new Map<() => void, number>();
-  let now = 0;
+  const clock = new FakeClock();
   async function* steps(script: readonly Step[], signal: AbortSignal): AsyncIterable<string> {
     for (const step of script) {
       if (step === 'cut') throw new Error('network error');
@@ -37,30 +37,16 @@ async function started(t: TestContext, connections: readonly (readonly Step[])[]
       return steps(script, signal);
     },
     firstStoredId: async () => firstStored,
-    after(ms, call) {
-      timers.set(call, now + ms);
-      return () => void timers.delete(call);
-    },
+    clock,
     onState: (state) => states.push(state),
     onRows: (rows) =>
       seen.push(...rows.map((row) => (row.kind === 'gap' ? `${row.firstId}-${row.id}` : String(row.id)))),
     onReset: (why) => seen.push(why),
   });
-  /** Lets so much time pass, and everything arrive that is in flight. */
-  const pass = async (ms: number): Promise<void> => {
-    now += ms;
-    for (const [call, at] of timers) {
-      if (at > now) continue;
-      timers.delete(call);
-      call();
-    }
-    for (let turn = 0; turn < 50; turn += 1) await Promise.resolve();
-    await new Promise((resolve) => setImmediate(resolve));
-  };
   t.after(() => feed.pause());
   feed.start();
-  await pass(0);
-  return { feed, asked, seen, is: () => states.at(-1)?.is, pass };
+  await clock.pass(0);
+  return { feed, asked, seen, is: () => states.at(-1)?.is, pass: (ms: number) => clock.pass(ms) };
 }
 
 type Script = readonly (readonly Step[])[];

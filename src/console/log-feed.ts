@@ -1,8 +1,9 @@
 /**
- * Follows the log over broken connections: every entry once, in order, whatever happens between. Knows silence from
- * a dead connection by the "alive" lines. Timers and the connection are given to it. Pure.
+ * Follows the log over broken connections: every entry once, in order. The "alive" lines distinguish silence from a dead
+ * connection. The clock and the connection are arguments. Pure.
  */
 import { backoffMs } from '../shared/base/backoff.ts';
+import { type Clock, pause, type Timer } from '../shared/base/clock.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from './problem.ts';
 import type { Row } from './rows.ts';
 import { type Message, messagesOf } from './stream.ts';
@@ -11,19 +12,18 @@ export type FeedState =
   | { readonly is: 'paused' }
   | { readonly is: 'connecting' }
   | { readonly is: 'live' }
-  /** Connected, and nothing came for longer than "alive" lines leave. */
+  /** Connected, but no line for longer than the interval of the "alive" lines. */
   | { readonly is: 'stale' }
   | { readonly is: 'waiting'; readonly problem: Problem }
   /** Trying again would not help. */
   | { readonly is: 'refused'; readonly problem: Problem };
 
 export interface FeedOptions {
-  /** The text of the answer as it comes. Rejects with a ProblemError where there is none. */
+  /** The text of the answer as it comes. Rejects with a ProblemError if there is no answer. */
   open(query: string, signal: AbortSignal): Promise<AsyncIterable<string>>;
   /** The first entry that is stored. */
   firstStoredId(signal: AbortSignal): Promise<number>;
-  /** Calls once, later; the returned function calls it off. */
-  after(ms: number, call: () => void): () => void;
+  readonly clock: Clock;
   onState(state: FeedState): void;
   onRows(rows: readonly Row[]): void;
   /** Another log than before, or a part of it that does not follow: what was shown is not its beginning. */
@@ -37,9 +37,9 @@ const FIRST_ENTRIES = 500;
  * (16,384). A phone that slept for a day would load the day first, and show it as live.
  */
 const MAX_BEHIND = 25_000;
-/** Alive lines come every 2 s at least: two are missing. */
+/** The box sends an alive line every 2 s at least: two are missing. */
 const STALE_AFTER_MS = 4_500;
-/** Then the connection is given up: a phone that was asleep, a cable that was pulled. */
+/** Then the connection is abandoned: a phone that was asleep, a cable that was pulled. */
 const DEAD_AFTER_MS = 12_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
@@ -49,7 +49,7 @@ export class LogFeed {
   #stop: AbortController | undefined;
   #logId = '';
   #afterId = 0;
-  /** It is known where to go on, if it be from the first entry ever of an empty log. */
+  /** The position to resume from is known. */
   #begun = false;
   /** Where entries were missing last: when that did not change anything, the newest entries are shown. */
   #lostAt = -1;
@@ -63,14 +63,14 @@ export class LogFeed {
     return this.#afterId;
   }
 
-  /** Goes on where it was; from the newest entries the first time. */
+  /** Resumes after the last entry; begins with the newest entries. */
   start(): void {
     if (this.#stop !== undefined) return;
     this.#stop = new AbortController();
     void this.#run(this.#stop.signal);
   }
 
-  /** Goes on from the newest entries; what was before them is not shown. */
+  /** Continues with the newest entries; earlier ones are not shown. */
   startAtNewest(): void {
     this.pause();
     this.#forget();
@@ -78,7 +78,7 @@ export class LogFeed {
     this.start();
   }
 
-  /** Goes on after an entry: the newest that is still shown. */
+  /** Resumes after an entry: the newest that is still shown. */
   startAfter(id: number): void {
     this.pause();
     this.#afterId = id;
@@ -104,23 +104,22 @@ export class LogFeed {
         problem = problemFrom(error);
       }
       if (signal.aborted) return;
-      if (problem.code === 'LOG_LOST' && (await this.#goRound(signal))) continue;
+      if (problem.code === 'LOG_LOST' && (await this.#skipRemoved(signal))) continue;
       if (isFinal(problem)) {
         this.#stop = undefined;
         this.#o.onState({ is: 'refused', problem });
         return;
       }
-      const delayMs = backoffMs(attempt, FIRST_RETRY_MS, LONGEST_RETRY_MS);
       this.#o.onState({ is: 'waiting', problem });
-      await this.#wait(delayMs, signal);
+      await pause(this.#o.clock, backoffMs(attempt, FIRST_RETRY_MS, LONGEST_RETRY_MS), signal);
     }
   }
 
   /**
-   * What was to come next has been removed meanwhile, as a phone that slept for a day finds: a gap is shown, and the log
-   * goes on after it. False: it could not be found out where.
+   * The next entries have been removed meanwhile, as after a day of sleep of a phone: shows a gap and resumes after it.
+   * False: the first stored entry is unknown.
    */
-  async #goRound(signal: AbortSignal): Promise<boolean> {
+  async #skipRemoved(signal: AbortSignal): Promise<boolean> {
     let first: number;
     try {
       first = await this.#o.firstStoredId(signal);
@@ -149,7 +148,7 @@ export class LogFeed {
     let problem = lost('the connection ended');
     let any = false;
     try {
-      // Also the way to the first line is watched: a connection may hang before it stands.
+      // From the start: a connection may hang before its first line.
       watch.heard();
       const from = this.#begun ? `after=${this.#afterId}` : `last=${FIRST_ENTRIES}`;
       let standing = false;
@@ -212,41 +211,34 @@ export class LogFeed {
     this.#afterId = 0;
     this.#begun = false;
   }
-
-  async #wait(ms: number, signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const callOff = this.#o.after(ms, resolve);
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-    callOff();
-  }
 }
 
-/** Says when nothing has been heard for too long. */
+/** Reports when there is no data for too long. */
 class Watch {
   readonly #o: FeedOptions;
-  readonly #giveUp: () => void;
-  #callOff = (): void => {};
+  readonly #onDead: () => void;
+  #timer: Timer | undefined;
   #stale = false;
 
-  constructor(options: FeedOptions, giveUp: () => void) {
+  constructor(options: FeedOptions, onDead: () => void) {
     this.#o = options;
-    this.#giveUp = giveUp;
+    this.#onDead = onDead;
   }
 
   heard(): void {
     this.end();
     if (this.#stale) this.#o.onState({ is: 'live' });
     this.#stale = false;
-    this.#callOff = this.#o.after(STALE_AFTER_MS, () => {
+    const { clock } = this.#o;
+    this.#timer = clock.timer(STALE_AFTER_MS, () => {
       this.#stale = true;
       this.#o.onState({ is: 'stale' });
-      this.#callOff = this.#o.after(DEAD_AFTER_MS - STALE_AFTER_MS, this.#giveUp);
+      this.#timer = clock.timer(DEAD_AFTER_MS - STALE_AFTER_MS, this.#onDead);
     });
   }
 
   end(): void {
-    this.#callOff();
+    this.#timer?.cancel();
   }
 }
 

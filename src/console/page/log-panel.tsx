@@ -1,6 +1,7 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import { systemClock } from '../../shared/base/clock.ts';
 import type { LineStatus } from '../../shared/gen/http.ts';
 import { dumpLines } from '../bytes.ts';
 import { countText, dayText, plural, timeText } from '../format.ts';
@@ -200,10 +201,7 @@ function useLog() {
     const log = new LogFeed({
       open: (query, signal) => api.stream(`/api/v1/line/log?${query}`, signal),
       firstStoredId: async (signal) => (await api.get<LineStatus>('/api/v1/line', signal)).log.firstId,
-      after: (ms, call) => {
-        const timer = setTimeout(call, ms);
-        return () => clearTimeout(timer);
-      },
+      clock: systemClock,
       onState: setFeed,
       onRows: (found) => {
         rows.append(found);
