@@ -17,7 +17,7 @@ export function hexText(bytes: Uint8Array, max = bytes.length): string {
 
 const named: Readonly<Record<number, string>> = { 9: '\\t', 10: '\\n', 13: '\\r', 92: '\\\\' };
 
-/** As one line: UTF-8 where it is, everything that has no picture as an escape that can be sent again as it stands. */
+/** As one line: UTF-8 as characters, everything invisible as an escape that can be sent again unchanged. */
 export function visibleText(bytes: Uint8Array, max = bytes.length): string {
   const shown = bytes.subarray(0, max);
   let text = '';
@@ -36,7 +36,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 /** Characters that show nothing, or turn the text around them, are shown as bytes. */
 const invisible = /^[\p{C}\p{Z}]$/u;
 
-/** Bytes of the printable UTF-8 character of more than one byte that begins there; 0: none does. */
+/** Length of the printable multi-byte UTF-8 character at this place; 0: there is none. */
 function sequenceLength(bytes: Uint8Array, at: number): number {
   const lead = bytes[at] ?? 0;
   const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 0;

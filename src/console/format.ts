@@ -126,7 +126,7 @@ export function historyText({ intervalS, samples }: LineHistory, spanS: number):
 
 // A record as it is sent: its data letter by letter as typed, so that no number is rounded on the way.
 
-/** Why the text is no JSON object; '' where it is one. */
+/** Why the text is no JSON object; '' if it is one. */
 export function objectFault(text: string): string {
   try {
     const found: unknown = JSON.parse(text);

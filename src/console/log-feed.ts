@@ -26,7 +26,7 @@ export interface FeedOptions {
   readonly clock: Clock;
   onState(state: FeedState): void;
   onRows(rows: readonly Row[]): void;
-  /** Another log than before, or a part of it that does not follow: what was shown is not its beginning. */
+  /** Another log, or a part of it that does not follow the rows so far. */
   onReset(why: 'replaced' | 'lost' | 'behind' | 'jump'): void;
 }
 
@@ -51,7 +51,7 @@ export class LogFeed {
   #afterId = 0;
   /** The position to resume from is known. */
   #begun = false;
-  /** Where entries were missing last: when that did not change anything, the newest entries are shown. */
+  /** Where entries were missing last: if they are missing there again, the newest entries are shown. */
   #lostAt = -1;
 
   constructor(options: FeedOptions) {
@@ -172,7 +172,7 @@ export class LogFeed {
     return { any, problem };
   }
 
-  /** The problem that ended the stream, where one did. */
+  /** The problem that ended the stream, if one did. */
   #take(messages: readonly Message[]): Problem | undefined {
     const rows: Row[] = [];
     for (const message of messages) {
@@ -191,7 +191,7 @@ export class LogFeed {
     return undefined;
   }
 
-  /** Ids begin again in another log: what is known of the one before means nothing there. */
+  /** Ids begin again in another log: the position in the previous one is invalid. */
   #begin({ logId, headId }: { logId: string; headId: number }): void {
     const replaced = this.#logId !== '' && this.#logId !== logId;
     const resumed = this.#begun;
@@ -242,7 +242,7 @@ class Watch {
   }
 }
 
-/** More than a greeting: the log is really being read. */
+/** More than the first line: the log is really being read. */
 function isProgress({ type }: Message): boolean {
   return type === 'row' || type === 'position' || type === 'alive';
 }
@@ -251,7 +251,7 @@ function lost(detail: string): Problem {
   return localProblem('The live log was cut off', detail);
 }
 
-/** Credentials and rights do not come back by waiting; too many streams and a line that restarts do. */
+/** Refused credentials and rights are final; too many streams and a line that restarts are not. */
 function isFinal({ status, code }: Problem): boolean {
   return status === 401 || status === 403 || code === 'UNAUTHENTICATED' || code === 'PERMISSION_DENIED';
 }

@@ -31,7 +31,7 @@ export function problemOf(status: number, body: string): Problem {
   };
 }
 
-/** Whatever was thrown while asking: a problem, or no answer at all. */
+/** The problem of a failed request; of any other error: no answer. */
 export function problemFrom(thrown: unknown): Problem {
   if (thrown instanceof ProblemError) return thrown.problem;
   const detail = thrown instanceof Error ? thrown.message : String(thrown);

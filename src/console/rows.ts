@@ -1,6 +1,6 @@
 /**
  * The rows of the log: the part that the page holds (one run without a hole, bounded in rows and bytes; new rows push out the
- * oldest, older ones that are asked for push out the newest), those that a search finds, and those in sight. Pure.
+ * oldest, older ones that the user requests push out the newest), the rows that match a search, and those in sight. Pure.
  */
 import { bytesOfHex, bytesOfText } from './bytes.ts';
 
@@ -16,7 +16,7 @@ export interface EntryRow {
 
 export interface GapRow {
   readonly kind: 'gap';
-  /** Its last one: rows are in the order of their ids. */
+  /** The last missing id: rows are in the order of their ids. */
   readonly id: number;
   readonly firstId: number;
   readonly entries: number;
@@ -66,7 +66,7 @@ export class RowBuffer {
     this.#version += 1;
   }
 
-  /** Newer rows; what is here already is not taken again. */
+  /** Newer rows; known ones are skipped. */
   append(rows: readonly Row[]): void {
     for (const row of rows) {
       if (row.id <= this.lastId) continue;
@@ -82,7 +82,7 @@ export class RowBuffer {
     this.#version += 1;
   }
 
-  /** Older rows, in the order of the log. Says whether newest rows were pushed out, so that the end of the log is not here. */
+  /** Older rows, in the order of the log. true: newest rows were pushed out, the end of the log is no longer held. */
   prepend(rows: readonly Row[]): boolean {
     const first = this.firstId;
     const older = rows.filter((row) => first === 0 || row.id < first);
@@ -119,7 +119,7 @@ export interface Wanted {
 export const everything: Wanted = { dir: 'all', text: '', as: 'text' };
 
 export interface Filter {
-  /** Why what was typed cannot be searched for; '' where it can. Then everything of the direction is shown. */
+  /** Why the typed text is no pattern; '' if it is one. With a fault everything of the direction is shown. */
   readonly fault: string;
   readonly narrows: boolean;
   readonly matches: (row: Row) => boolean;
@@ -137,7 +137,7 @@ export function filterFor({ dir, text, as }: Wanted): Filter {
   return {
     fault,
     narrows: dir !== 'all' || needle.length > 0,
-    // A gap is shown whatever is looked for: what was looked for may have been in it.
+    // A gap may contain a match, and is always shown.
     matches(row) {
       if (row.kind === 'gap') return true;
       if (dir !== 'all' && row.dir !== dir) return false;
@@ -183,14 +183,14 @@ export function drawnRows(count: number, rowPx: number, scrollPx: number, viewPx
   return { from, to: Math.max(from, Math.min(last, count)) };
 }
 
-/** A pixel is rounded away on screens of fractional scale. */
+/** Screens of fractional scale round to whole pixels. */
 const SLACK_PX = 4;
 
 export function isAtEnd(scrollPx: number, viewPx: number, wholePx: number): boolean {
   return scrollPx + viewPx >= wholePx - SLACK_PX;
 }
 
-/** Where to scroll so that a row is in sight; the same place where it is already. */
+/** The scroll position that shows a row; the current one if the row is in sight. */
 export function scrollToShow(index: number, rowPx: number, scrollPx: number, viewPx: number): number {
   const top = index * rowPx;
   if (top < scrollPx) return top;

@@ -9,10 +9,10 @@ export type Message =
   | { readonly type: 'alive' }
   | { readonly type: 'end'; readonly code: string; readonly message: string };
 
-/** Far above an entry of the largest size as base64: longer is no stream of ours. */
+/** Far above an entry of the largest size as base64. */
 const MAX_LINE_CHARS = 16 * 1024 * 1024;
 
-/** Text that comes in any pieces, as the messages of each piece. Throws where a line is no JSON. */
+/** Text in pieces of any size, as the messages of each piece. Throws if a line is no JSON. */
 export async function* messagesOf(pieces: AsyncIterable<string>): AsyncGenerator<readonly Message[]> {
   let rest = '';
   for await (const piece of pieces) {

@@ -29,9 +29,9 @@ export const machineRoots = {
 
 export interface ConfigFile {
   readonly file: string;
-  /** 'defaults': there is no file where the usual one would be, which is none to complain about. */
+  /** 'defaults': the usual file is missing, which is no fault. */
   readonly kind: 'read' | 'defaults' | 'missing' | 'denied' | 'odd' | 'unparsable';
-  /** What is wrong with the file as a whole; '' where nothing is. */
+  /** What is wrong with the file as a whole; ''. */
   readonly trouble: string;
   readonly faults: readonly Fault[];
   readonly settings: Settings;
@@ -72,7 +72,7 @@ export function configured(run: (context: ConfiguredContext) => Promise<Iterable
   return async (context) => (context.config === undefined ? [] : run({ ...context, config: context.config }));
 }
 
-/** What `work` resolves to, or `late` at the limit: what hangs is not waited for. */
+/** The result of `work`, or `late` at the limit. */
 export async function within<T>(clock: Clock, limitMs: number, work: Promise<T>, late: T): Promise<T> {
   let result = late;
   await endsWithin(
@@ -139,7 +139,7 @@ async function readConfiguration(
   }
   const { config, settings, faults } = parseConfig(table, env);
   const kind = read.kind === 'text' ? 'read' : 'defaults';
-  // As the service makes it: a collector knows the box by it.
+  // As the service makes it: a collector identifies the box by it.
   const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
   return { configFile: { file, kind, trouble: '', faults, settings }, config: { ...config, device } };
 }
@@ -154,7 +154,7 @@ async function readTokens(file: string): Promise<Tokens> {
   try {
     return { kind: 'read', what: '', tokens: parseTokens(file, read.bytes.toString('utf8')) };
   } catch (error) {
-    // The cause's words alone: the text of a JSON error quotes the file.
+    // Not the message: a JSON error quotes the file.
     const what = /no list|no token/.exec(messageOf(error)) === null ? 'it is no JSON' : 'it is JSON of another kind';
     return { kind: 'damaged', what, tokens: [] };
   }
@@ -170,7 +170,7 @@ export function portsOf({ config, roots }: CheckContext): Promise<readonly Port[
   return new Inventory({ sysRoot, devRoot, procRoot, extraPorts: config?.serial.extraPorts ?? [] }).list();
 }
 
-/** Who reads it: systemd hands each unit the files of a directory of its own. */
+/** systemd passes each unit the files of its own directory. */
 export const credentialDirs = { line: '/etc/lineside/secrets/line', hub: '/etc/lineside/secrets/hub' } as const;
 
 function ownerOfKey(path: string): 'line' | 'hub' {
@@ -186,7 +186,7 @@ export interface NamedFile {
   readonly key: string;
   readonly file: string;
   readonly isSecret: boolean;
-  /** Who reads it; a credential is root's alone, and systemd reads it. */
+  /** The process that reads it; a credential is readable by root alone, and systemd reads it. */
   readonly reader: 'line' | 'hub' | 'systemd';
 }
 

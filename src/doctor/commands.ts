@@ -1,6 +1,7 @@
-/** `lineside doctor` and `lineside support-bundle`. What they look with is loaded by their own processes alone. */
+/** `lineside doctor` and `lineside support-bundle`. Their child processes alone load the checks. */
 
 import { spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
@@ -14,7 +15,6 @@ import {
   bundleLimitMs,
   checkTarget,
   describeBundle,
-  removeLeftover,
   targetOf,
 } from './bundle/bundle-target.ts';
 import { type Checked, checkLines, failed, summaryLine, worst } from './check.ts';
@@ -73,7 +73,7 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** What the process that does the work is to do: the checks, or, with a target, a bundle. */
+/** The task of the child: the checks, or, with a target, a bundle. */
 interface Work {
   readonly named: string | undefined;
   readonly target?: BundleTarget;
@@ -101,7 +101,7 @@ async function doWork(io: CliIo, version: string, { named, target }: Work): Prom
 
 type Titles = readonly { readonly name: string; readonly title: string }[];
 
-/** The whole of it, beyond every check's own limit. */
+/** For all checks together. */
 const doctorLimitMs = 50_000;
 
 async function doctor(shell: LocalShell, version: string, { config: named, json = false }: Options): Promise<void> {
@@ -117,7 +117,7 @@ async function doctor(shell: LocalShell, version: string, { config: named, json 
     if ('titles' in value) titles = value.titles as Titles;
     else show(value as Checked);
   };
-  const how = await inChild({ clock: io.clock, args: workArgs({ named }), limitMs: doctorLimitMs, onLine });
+  const how = await inChild({ clock: io.clock, work: { named }, limitMs: doctorLimitMs, onLine });
   if (titles.length === 0) titles = [{ name: 'doctor', title: 'doctor' }];
   const why = how === 'late' ? `this did not end within ${doctorLimitMs / 1000} s` : how;
   for (const one of titles.filter(({ name }) => how !== 'done' && !done.some((known) => known.name === name))) {
@@ -148,7 +148,7 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
   const unhook = signals.map((signal) => io.onSignal(signal, () => stop.abort(signal)));
   const how = await inChild({
     clock: io.clock,
-    args: workArgs({ named, target }),
+    work: { named, target },
     limitMs: bundleLimitMs,
     stop: stop.signal,
     onLine: (value) => {
@@ -157,7 +157,7 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
     },
   });
   for (const off of unhook) off();
-  if (report === undefined) removeLeftover(target);
+  if (report === undefined) rmSync(target.temporary, { force: true });
   if (stop.signal.aborted) return shell.setStatus(signalStatus(String(stop.signal.reason)));
   if (report === undefined) {
     const why = how === 'late' ? `it did not end within ${bundleLimitMs / 1000} s` : how;
@@ -168,30 +168,26 @@ async function supportBundle(shell: LocalShell, options: BundleOptions): Promise
   io.stdout.write(json ? `${JSON.stringify(report)}\n` : describeBundle(report));
 }
 
-function workArgs(work: Work): readonly string[] {
-  return ['doctor-work', JSON.stringify(work)];
-}
+// The work in a child process: a hang in the kernel (a dead network mount, a disk) blocks the child alone, and the command
+// ends at its limit. The child writes its findings as lines of JSON, the last of them {"end":true}.
 
-// The work in a process of its own: what hangs in the kernel (a dead mount of the network, a disk) hangs that one, and the
-// command itself ends at its limit all the same. The child says what it found in lines of JSON, the last of them {"end":true}.
-
-/** Look-ups of names and every read of a file take a thread each while they hang. */
+/** A name look-up or file read that hangs takes a thread each. */
 const threads = '24';
 
 interface ChildOptions {
   readonly clock: Clock;
-  readonly args: readonly string[];
+  readonly work: Work;
   readonly limitMs: number;
   readonly onLine: (value: object) => void;
   readonly stop?: AbortSignal;
 }
 
-/** How it went: 'done', 'late', or why not. Never rejects. The child is gone then, or can no longer be killed by anybody. */
-export function inChild({ clock, args, limitMs, onLine, stop }: ChildOptions): Promise<string> {
+/** 'done', 'late', or why the child failed. Never rejects. The child was killed then, unless it hangs in the kernel. */
+export function inChild({ clock, work, limitMs, onLine, stop }: ChildOptions): Promise<string> {
   return new Promise((resolve) => {
     const program = process.argv[1] ?? '';
-    const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
-      // Its standard input ends with this process, however that ends, and the child with it.
+    const child = spawn(process.execPath, [...process.execArgv, program, 'doctor-work', JSON.stringify(work)], {
+      // Standard input ends with this process in any case, and the child with it.
       stdio: ['pipe', 'pipe', 'ignore'],
       env: { ...process.env, UV_THREADPOOL_SIZE: threads },
     });
@@ -218,7 +214,7 @@ export function inChild({ clock, args, limitMs, onLine, stop }: ChildOptions): P
   });
 }
 
-/** Called by the child: it does not outlive who started it, nor what of it hangs. */
+/** The child does not outlive its parent, even if a thread hangs. */
 function endWithParent(stdin: NodeJS.ReadableStream): void {
   stdin.once('end', () => process.kill(process.pid, 'SIGKILL'));
   stdin.resume();

@@ -1,7 +1,7 @@
 /**
- * Takes secrets out of texts that leave the box. It knows nothing of what a text is: whatever looks like the value of
- * something secret goes, whole, in any syntax that a log, a configuration or a header may have; rather too much than too
- * little. Beside that, secrets that are known (the broker's password) go wherever they stand. Pure.
+ * Removes secrets from strings that leave the box. It removes whatever looks like the value of a secret name, in any syntax
+ * of a log, a configuration or a header: rather too much than too little. It also removes known secrets (the broker's
+ * password) wherever they occur. Pure.
  */
 
 export const REMOVED = '[removed]';
@@ -15,9 +15,9 @@ const secretWords = new Set(
 /** In any part of it, also where words run together ("saltedpassword"). */
 const secretParts =
   /passw|passphrase|secret|token|credential|authori[sz]|api-?_?key|private-?_?key|signature|username/i;
-/** Such a key names a file, and not what is in it. */
+/** Such a key names a file, not its content. */
 const fileName = /(?:file|files|dir|path)$/i;
-/** What may stand there; a secret that was typed in its place mostly looks otherwise. */
+/** A usual file name; a secret that was typed in its place mostly looks different. */
 const plainFile = /^(?:\/(?:[a-z0-9._+-]{1,24}(?:\/|$)){1,8}|credential:[a-z0-9._-]{1,40})?$/;
 
 export function isSecretName(name: string): boolean {
@@ -29,7 +29,7 @@ export function isSecretName(name: string): boolean {
     .some((word) => secretWords.has(word) || secretWords.has(word.replace(/s$/, '')));
 }
 
-/** The value of a key that names a file: itself where it looks like one. */
+/** The value of a key that names a file, if it looks like a file name. */
 export function shownFile(value: string): string {
   return plainFile.test(value) ? value : REMOVED;
 }
@@ -37,7 +37,7 @@ export function shownFile(value: string): string {
 export class Redactor {
   readonly #known: readonly string[];
 
-  /** `secrets`: values that are known to be secret. Very short ones are in every text. */
+  /** `secrets`: known values; very short ones occur in every text and are ignored. */
   constructor(secrets: readonly string[] = []) {
     const all = secrets.map((one) => one.trim()).filter((one) => one.length >= shortestKnown);
     this.#known = [...new Set(all.flatMap(formsOf))].sort((a, b) => b.length - a.length);
@@ -52,7 +52,7 @@ export class Redactor {
     return out.replaceAll(/:\/\/[^\s"'<>]+/g, withoutUser);
   }
 
-  /** A value for JSON: every text in it, names too, and whatever is below a name that is secret. */
+  /** A value for JSON: all its strings and names, and everything below a secret name. */
   json(value: unknown): unknown {
     if (typeof value === 'string') return this.text(value);
     if (Array.isArray(value)) return value.map((one) => this.json(one));
@@ -87,12 +87,12 @@ function formsOf(secret: string): string[] {
 }
 
 const keyMark = /-----(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY-----/g;
-/** Of a key whose end is missing (a line limit, a cut file): to where base64 ends. Newlines may be written as \\n. */
+/** A key whose end is missing (a line limit, a cut file) ends with its base64. Newlines may be written as \\n. */
 const keyBody = /[A-Za-z0-9+/=\s\\:,]*/y;
 /** The largest keys have 13 KB in PEM. */
 const longestKey = 16_000;
 
-/** One pass over the marks: a text of nothing but beginnings takes no longer than another one. */
+/** One pass over the marks: many beginnings without an end take linear time. */
 function withoutPrivateKeys(text: string): string {
   const marks = [...text.matchAll(keyMark)];
   let out = '';
@@ -108,7 +108,7 @@ function withoutPrivateKeys(text: string): string {
   return out + text.slice(done);
 }
 
-/** What is a secret by its own looks. */
+/** Secrets that their own form shows. */
 const shapes: readonly (readonly [RegExp, string])[] = [
   [/lsd_[\w-]*/g, REMOVED],
   [/\b(Bearer|Basic|Digest|Negotiate)(\s+|%20)[^\s"',;<>]+/gi, `$1 ${REMOVED}`],
@@ -202,25 +202,21 @@ function isHarmless(name: string, value: string): boolean {
 
 function endOfValue(text: string, from: number, between: string): number {
   if (between === '>') return endOf(text, '<', from);
-  const at = from;
   // "password:" with its value in the next line, deeper: YAML, and JSON that was laid out.
   if (/^[|>]?[-+0-9]*\s*\n[ \t]+/.test(text.slice(from, from + 200)) && between.includes(':'))
     return endOfBlock(text, from);
-  for (const quote of ['"""', "'''"]) if (text.startsWith(quote, at)) return endOf(text, quote, at + 3, 3);
-  const escaped = text[at] === '\\' && /["'`]/.test(text[at + 1] ?? '');
-  if (escaped) return endOfLine(text, at);
-  const first = text[at] ?? '';
+  for (const quote of ['"""', "'''"]) if (text.startsWith(quote, from)) return endOf(text, quote, from + 3, 3);
+  const first = text[from] ?? '';
   if (/["'`]/.test(first)) {
-    const end = endOfQuoted(text, at, first);
+    const end = endOfQuoted(text, from, first);
     // Whether a backslash hides the quote behind it, shells and others have it differently.
-    const isUnsure = first !== '"' && text.slice(at, end).includes('\\');
-    return isUnsure ? endOfLine(text, at) : endOfSticking(text, end);
+    const isUnsure = first !== '"' && text.slice(from, end).includes('\\');
+    return isUnsure ? endOfLine(text, from) : endOfSticking(text, end);
   }
-  if (first === '[' || first === '{') return endOfBracket(text, at);
-  return endOfLine(text, at);
+  return first === '[' || first === '{' ? endOfBracket(text, from) : endOfLine(text, from);
 }
 
-/** What sticks to a quoted part belongs to it, as in a shell's 'it'\''s'; so does what follows it and begins nothing new. */
+/** Text adjacent to a quoted part belongs to it, as in a shell's 'it'\''s'; so does following text that begins no new item. */
 function endOfSticking(text: string, from: number): number {
   let at = from;
   while (at < text.length && !/[\s,;)}\]&<]/.test(text[at] ?? '')) {
@@ -232,7 +228,7 @@ function endOfSticking(text: string, from: number): number {
   return rest === '' || /^(?:[\w.-]+["']?\s*[=:]|[-,;)}\]#(|&<>])/.test(rest) ? at : endOfLine(text, at);
 }
 
-/** Of a quote that is not closed: the end of the line. A backslash hides what follows it. */
+/** The end of the line if the quote is not closed. A backslash escapes the next character. */
 function endOfQuoted(text: string, from: number, quote: string): number {
   for (let at = from + 1; at < text.length; at++) {
     if (text[at] === '\\') at++;
@@ -263,7 +259,7 @@ function endOfBlock(text: string, from: number): number {
 }
 
 function endOfLine(text: string, from: number): number {
-  // A line that ends in a backslash goes on in the next one, in shells.
+  // In shells a line that ends in a backslash continues in the next one.
   for (let at = from; ; ) {
     const end = endOf(text, '\n', at);
     if (end === text.length || !/\\\r?$/.test(text.slice(Math.max(from, end - 2), end))) return end;

@@ -12,7 +12,7 @@ import { checkJournal, checkListeners, checkService } from './checks/service.ts'
 import { checkConsole, checkUart } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
 
-/** A card may hold an fsync for some seconds, a board with one busy core any look at /proc. A collector: 5, 5 and 5 s. */
+/** An fsync on a card, or /proc on a busy core, may take some seconds. The check of a collector: 5, 5 and 5 s. */
 const usualLimitMs = 16_000;
 
 export const checks: readonly Check[] = [
@@ -38,7 +38,6 @@ export const checks: readonly Check[] = [
 
 export const titleWidth = Math.max(...checks.map(({ title }) => title.length)) + 2;
 
-/** Whatever a check reports, no secret leaves it. */
 const redactor = new Redactor();
 
 /** `onChecked` is called for each check in order, as soon as those before it are known. */

@@ -1,6 +1,6 @@
 /**
- * Files that the configuration names, read without being caught: what is no plain file is not opened for reading, a FIFO cannot hold
- * up an open, and only so much is read. Failures are values, and say nothing of a content.
+ * Reads files that the configuration names: only plain files are read, a FIFO cannot block the open, and the size is limited.
+ * Failures are values without any content.
  */
 
 import { spawn } from 'node:child_process';
@@ -23,7 +23,7 @@ export async function readSafely(path: string, limitBytes = usualLimitBytes): Pr
   try {
     const before = await stat(path);
     if (!before.isFile()) return { kind: 'odd', what: kindOf(before) };
-    // It may have been replaced meanwhile: O_NONBLOCK opens a FIFO too without waiting.
+    // It may have been replaced by a FIFO meanwhile: O_NONBLOCK opens that without waiting.
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     try {
       const stats = await file.stat();
@@ -37,7 +37,7 @@ export async function readSafely(path: string, limitBytes = usualLimitBytes): Pr
   }
 }
 
-/** Files of the kernel say that they have no bytes: they are read to their end. */
+/** Files of the kernel report a size of 0: they are read to their end. */
 async function readOpen(file: Awaited<ReturnType<typeof open>>, stats: Stats, limitBytes: number): Promise<FileRead> {
   const parts: Buffer[] = [];
   let bytes = 0;
@@ -103,7 +103,7 @@ export function modeOf({ mode }: Pick<Stats, 'mode'>): string {
 
 export interface ToolAnswer {
   readonly kind: 'done' | 'missing' | 'late' | 'failed';
-  /** The last of it, where it was more than the limit. */
+  /** Its last part if it exceeds the limit. */
   readonly stdout: string;
   readonly stderr: string;
   readonly cut: boolean;
@@ -130,7 +130,7 @@ export function runTool(
     });
     const give = (kind: ToolAnswer['kind']): void => {
       limit.cancel();
-      // One that hangs in the kernel takes no signal: nothing here waits for it.
+      // A process that hangs in the kernel takes no signal: do not wait for it.
       child.stdout.destroy();
       child.stderr.destroy();
       child.unref();

@@ -1,7 +1,7 @@
 /** Requests to the box that served this page, with the token that was typed. */
 import { localProblem, ProblemError, problemOf } from '../problem.ts';
 
-/** An answer that takes longer is none: a phone at the edge of the network gets it in seconds. */
+/** Limit of an answer: a phone at the edge of the network gets it in seconds. */
 const PATIENCE_MS = 20_000;
 
 export interface Asked {
@@ -25,7 +25,7 @@ export class Api {
     return JSON.parse(text) as T;
   }
 
-  /** undefined: there was nothing to say. */
+  /** undefined: the answer has no body. */
   async send<T>(method: 'POST' | 'PUT', path: string, asked: Asked = {}): Promise<T | undefined> {
     const text = await this.#text(method, path, asked);
     return text === '' ? undefined : (JSON.parse(text) as T);
@@ -67,7 +67,7 @@ export class Api {
   }
 }
 
-/** No cookies, no cache: the token is all that says who asks. */
+/** No cookies, no cache: the token alone identifies the caller. */
 const plain = { credentials: 'omit', cache: 'no-store', redirect: 'error' } as const;
 
 async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIterable<string> {
@@ -79,7 +79,7 @@ async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIter
       yield value;
     }
   } finally {
-    // The connection is given back, also when the rest is not wanted.
+    // Releases the connection also if the caller stops early.
     await reader.cancel().catch(() => {});
   }
 }

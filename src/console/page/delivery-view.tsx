@@ -136,7 +136,7 @@ function DeadLetters(): JSX.Element {
     await api.send('POST', `${DEAD_LETTERS}/${letter.id}/${step}`, { body: { changeReason: reason } });
     setDone(`Dead letter ${letter.id} ${step === 'requeue' ? 'is queued' : 'was discarded'}.`);
     letters.reload();
-    // The button that was pressed goes with its letter.
+    // The button that was pressed is removed with its letter.
     queueMicrotask(focusHeading);
   };
   return (

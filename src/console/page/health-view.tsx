@@ -42,7 +42,7 @@ const FONT = '12px system-ui, sans-serif';
 const LEAST_SPAN_S = 60;
 /** A single point makes no line. */
 const FEW_POINTS = 3;
-/** Steps of the axis: what is counted here comes whole. */
+/** Steps of the axis: counts are whole numbers. */
 const whole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 
 function Plot({ title, times, series, text }: Props): JSX.Element {

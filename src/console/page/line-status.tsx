@@ -1,4 +1,4 @@
-/** The state of the line, asked for once for all that show it. */
+/** The state of the line: one request for all parts that show it. */
 import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { LineStatus } from '../../shared/gen/http.ts';

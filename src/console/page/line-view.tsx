@@ -11,7 +11,7 @@ import { Button, Dialog, Form, Heading, ProblemBox, Section, Select, TextField }
 import { SendForm } from './send-form.tsx';
 import { useSession } from './session.ts';
 
-/** It stays when another view is shown: what was typed, searched for and paused is there again afterwards. */
+/** It stays mounted while another view is shown, with what was typed, searched for and paused. */
 export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
   const { rights } = useSession();
   return (
@@ -39,7 +39,7 @@ function PortPanel(): JSX.Element {
     void closing.run(async () => {
       const now = await api.send<LineStatus>('POST', '/api/v1/line/close');
       if (now !== undefined) line.put(now);
-      // The button that was pressed goes.
+      // The button that was pressed is removed.
       opener.current?.focus();
     });
   const isClosed = status === undefined || status.portState === 'closed';
@@ -110,7 +110,7 @@ function StateText({ state, isFresh }: { state: LineStatus['portState']; isFresh
 
 // Which port, and with which settings.
 
-/** Not among those that were found: its name is typed. */
+/** Not in the list: the user types its name. */
 const OTHER = 'another port';
 type LineConfig = NonNullable<LineStatus['requested']>;
 const usual: LineConfig = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1, packetSize: 0 };
@@ -135,7 +135,7 @@ function OpenDialog(props: {
   }));
   const found = ports.value?.items ?? [];
   const isKnown = found.some(({ portName }) => portName === before.portName);
-  // A name that is not in the list is not exchanged for another one.
+  // A name that is not in the list stays selected.
   const first = before.portName === '' ? (found[0]?.portName ?? OTHER) : OTHER;
   const port = chosen || (isKnown ? before.portName : first);
 
@@ -166,7 +166,7 @@ function OpenDialog(props: {
             hint="For example /dev/ttyUSB0"
             value={typed}
             onChange={(name) => {
-              // The list may come while it is typed.
+              // The list may arrive during typing.
               choose(OTHER);
               setTyped(name);
             }}

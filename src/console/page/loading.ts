@@ -17,14 +17,14 @@ export interface Loaded<T> {
 /** How late the next answer may be before the one that is shown counts as old. */
 const LATE_MS = 4_000;
 
-/** Asks for `path` at once, and `everyMs` after each answer; 0: only once. '': asks for nothing. */
+/** Requests `path` at once, and `everyMs` after each answer; 0: only once. '': no request. */
 export function useLoaded<T>(path: string, everyMs: number): Loaded<T> {
   const { api } = useSession();
   const [value, setValue] = useState<{ path: string; value: T }>();
   const [problem, setProblem] = useState<Problem>();
   const [isFresh, setFresh] = useState(false);
   const [round, setRound] = useState(0);
-  /** Counts what was put: an answer that was asked for before it knows less. */
+  /** Counts calls of put: the answer to an earlier request is older than the value that was put. */
   const puts = useRef(0);
   useEffect(() => {
     if (path === '') return undefined;
@@ -51,12 +51,12 @@ export function useLoaded<T>(path: string, everyMs: number): Loaded<T> {
       }
       if (everyMs > 0) timer = setTimeout(again, everyMs);
     };
-    // The page is hidden: nothing is asked until it is shown.
+    // A hidden page sends no requests.
     const again = (): void => {
       if (document.visibilityState === 'visible') void ask();
       else timer = setTimeout(again, everyMs);
     };
-    // A hidden page asks for nothing: what it shows when it is looked at again is old.
+    // When a hidden page is shown again, its value is old.
     const look = (): void => {
       if (document.visibilityState === 'visible') return;
       setFresh(false);
@@ -99,10 +99,10 @@ interface Page<T> {
   readonly nextCursor: string | null;
 }
 
-/** A list that comes in pages; the first one again every `everyMs` as long as it is the only one. `path` has a query. */
+/** A list in pages; the first page is requested again every `everyMs` while it is the only one. `path` has a query. */
 export function usePaged<T>(path: string, everyMs: number): Paged<T> {
   const { api } = useSession();
-  /** From the first on: an earlier page that is asked for again may end elsewhere than the next one begins. */
+  /** From the first item on: an earlier page that is requested again may not end where the next one begins. */
   const [further, setFurther] = useState<{ path: string; items: readonly T[]; cursor: string | null }>();
   const [problem, setProblem] = useState<Problem>();
   const more = further?.path === path ? further : undefined;
@@ -139,7 +139,7 @@ export interface Doing {
   readonly run: (what: () => Promise<void>) => Promise<boolean>;
 }
 
-/** Something that a person set off: one at a time, and its failure is shown. */
+/** An action of the user: one at a time, and its failure is shown. */
 export function useDoing(): Doing {
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();

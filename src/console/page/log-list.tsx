@@ -166,7 +166,7 @@ function Entry({ row }: { row: EntryRow }): JSX.Element {
   );
 }
 
-// Where a list of rows of one height is scrolled to: it stays with the row the reader looks at, or at the end.
+// The scroll position of a list of rows of one height: it stays at the reader's row, or at the end.
 
 function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void) {
   const element = useRef<HTMLDivElement>(null);
@@ -174,11 +174,11 @@ function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: bool
   const rowPx = useMedia('(min-width: 900px) and (pointer: fine)') ? 30 : 52;
   const [seen, setSeen] = useState({ top: 0, height: 0 });
   const sticks = useRef(true);
-  /** The row at the top: it stays there, whatever comes before it or goes. */
+  /** The row at the top stays there when rows before it are added or removed. */
   const anchor = useRef({ id: 0, offset: 0 });
   const heightPx = useRef(0);
 
-  /** After it was scrolled, by whomever. */
+  /** After the user or the page has scrolled. */
   const look = (): void => {
     const list = element.current;
     if (list === null) return;

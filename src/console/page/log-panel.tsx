@@ -226,7 +226,7 @@ function useLog() {
   const behind = Math.max(0, (line.value?.log.headId ?? 0) - lastId);
   const resume = (): void => {
     older.leave();
-    // More than the page can hold: the newest is what is wanted.
+    // More than the page can hold: continue with the newest.
     if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
     else reader.startAfter(buffer.lastId);
   };
@@ -237,9 +237,9 @@ function useLog() {
   return {
     buffer,
     feed,
-    /** Entries that have come since it was paused. */
+    /** New entries since the pause. */
     behind,
-    /** The first entry that there is, is here. */
+    /** The first entry of the log is in the buffer. */
     atStart: buffer.firstId <= Math.max(1, firstStored, older.startId),
     older: { busy: older.busy, problem: older.problem, load },
     notice,
@@ -248,9 +248,9 @@ function useLog() {
   };
 }
 
-// Older rows of the log, a page at a time when they are asked for.
+// Older rows of the log, a page for each click.
 
-/** When nothing more of a page comes for so long, it is given up. */
+/** A page without data for so long is abandoned. */
 const PATIENCE_MS = 20_000;
 
 interface OlderState {
@@ -271,7 +271,7 @@ function useOlder(api: Api) {
   useEffect(() => () => loading.current?.abort(), []);
   return {
     ...state,
-    /** The first entry that there is; 0: it was not come to. */
+    /** The first entry of the log; 0: not reached yet. */
     startId,
     load(buffer: RowBuffer, firstStored: number): void {
       loading.current?.abort();
@@ -292,7 +292,7 @@ function useOlder(api: Api) {
         },
       );
     },
-    /** A page in flight belongs before the rows of its request, and is not put before others. */
+    /** Drops a page in flight: it belongs before the rows of its request only. */
     leave,
     /** The rows are of another log, or of another place in it. */
     forget(): void {

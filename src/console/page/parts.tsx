@@ -24,14 +24,17 @@ export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.E
 
 type FieldAttributes = { id: string; 'aria-describedby'?: string; 'aria-invalid'?: 'true' };
 
-/** A label, its control, and what there is to say about it. */
-export function Field(props: {
-  label: string;
-  hint?: string | undefined;
-  fault?: string | undefined;
-  class?: string;
-  children: (attributes: FieldAttributes) => ComponentChildren;
-}): JSX.Element {
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string | undefined;
+  readonly fault?: string | undefined;
+  readonly class?: string;
+}
+
+/** A label, its control, and its hint or fault. */
+export function Field(
+  props: FieldProps & { children: (attributes: FieldAttributes) => ComponentChildren },
+): JSX.Element {
   const id = useId();
   const { fault = '' } = props;
   const note = fault === '' ? (props.hint ?? '') : fault;
@@ -53,16 +56,14 @@ export function Field(props: {
 }
 
 /** One line that is typed: nothing in it is corrected or completed by the browser, unless `input` says so. */
-export function TextField(props: {
-  label: string;
-  hint?: string | undefined;
-  fault?: string | undefined;
-  class?: string;
-  value: string;
-  onChange: (value: string) => void;
-  input?: InputHTMLAttributes;
-  inputRef?: Ref<HTMLInputElement>;
-}): JSX.Element {
+export function TextField(
+  props: FieldProps & {
+    value: string;
+    onChange: (value: string) => void;
+    input?: InputHTMLAttributes;
+    inputRef?: Ref<HTMLInputElement>;
+  },
+): JSX.Element {
   const { value, onChange, input, inputRef, ...field } = props;
   return (
     <Field {...field}>
@@ -156,7 +157,7 @@ export function Section(props: {
   );
 }
 
-/** The page's own heading; it takes the focus when a view is entered, or when what had the focus is gone. */
+/** The page's heading; it gets the focus when a view is entered, or when the focused element was removed. */
 export function Heading({ children }: { children: ComponentChildren }): JSX.Element {
   return (
     <h1 id="title" tabIndex={-1}>
@@ -169,19 +170,19 @@ export function focusHeading(): void {
   document.getElementById('title')?.focus();
 }
 
-/** A modal dialog: the browser keeps the focus in it; afterwards it goes back to where it was, if that is still there. */
+/** A modal dialog: the browser keeps the focus in it; afterwards the focus returns to its element, if that still exists. */
 export function Dialog(props: {
   title: string;
   /** The text of the button that only closes it. */
   leave?: 'Cancel' | 'Close';
-  /** Something was typed: Esc asks before it is gone. */
+  /** Something was typed: Esc asks before it discards that. */
   typed?: boolean;
   onClose: () => void;
   children: ComponentChildren;
 }): JSX.Element {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  // At once: what is typed next is meant for it.
+  // Before the next key press, which is meant for the dialog.
   useLayoutEffect(() => {
     const before = document.activeElement;
     const dialog = element.current;
@@ -204,7 +205,7 @@ export function Dialog(props: {
         leave();
       }}
       onKeyDown={(event) => {
-        // A browser closes at the second Esc whatever is said to its "cancel".
+        // A browser closes at the second Esc even if "cancel" was prevented.
         if (event.key !== 'Escape' || !typed) return;
         event.preventDefault();
         leave();
@@ -282,7 +283,7 @@ export function Form(props: {
   );
 }
 
-/** Said to a screen reader too when it changes. */
+/** A screen reader reads it when it changes. */
 export function Done({ children }: { children: string }): JSX.Element {
   return (
     <span role="status" class="good">
@@ -303,7 +304,7 @@ export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => Compon
   );
 }
 
-/** A list that comes in pages; `none`: what stands there if it is empty. */
+/** A list in pages; `none`: the text of an empty list. */
 export function Items<T>(props: { of: Paged<T>; none: string; children: (item: T) => JSX.Element }): JSX.Element {
   const { items, hasMore, more, problem } = props.of;
   return (
@@ -330,18 +331,10 @@ export function useMedia(query: string): boolean {
 }
 
 /** Bytes or text as they are, in a box that scrolls. */
-export function Dump({
-  label,
-  wraps = true,
-  children,
-}: {
-  label: string;
-  wraps?: boolean;
-  children: ComponentChildren;
-}) {
+export function Dump(props: { label: string; wraps?: boolean; children: ComponentChildren }): JSX.Element {
   return (
-    <pre class={wraps ? 'dump wraps' : 'dump'} tabIndex={0} aria-label={label}>
-      {children}
+    <pre class={props.wraps === false ? 'dump' : 'dump wraps'} tabIndex={0} aria-label={props.label}>
+      {props.children}
     </pre>
   );
 }

@@ -96,7 +96,7 @@ export function SendForm(): JSX.Element {
   );
 }
 
-/** Refused is not sent. An answer that did not come, or tells of a fault on the way, leaves open how much has gone out. */
+/** A refused packet was not sent. Without an answer, or after a server error, it is unknown how much was sent. */
 function Unsent(props: { draft: Draft; problem: Problem | undefined; onPutBack: (draft: Draft) => void }): JSX.Element {
   const { draft, problem } = props;
   const isRefused = problem !== undefined && problem.status >= 400 && problem.status < 500;

@@ -1,4 +1,4 @@
-/** What goes into a support bundle, piece by piece. Each piece is a text that still has to pass the redactor. */
+/** The parts of a support bundle, before the redactor. */
 import { constants } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
@@ -32,7 +32,7 @@ export function isPart(one: Part | LeftOut): one is Part {
 }
 
 export interface Collector {
-  /** "the journal", where it fails as a whole. */
+  /** The name of the part in the manifest if it fails as a whole: "the journal". */
   readonly what: string;
   readonly limitMs: number;
   readonly collect: (context: CheckContext) => Promise<Piece>;
@@ -43,7 +43,7 @@ const journalLines = 20_000;
 const journalLimitBytes = 8 * mib;
 const kernelLimitBytes = 256 * 1024;
 
-/** The journal last: of it there is as much as there is room. */
+/** The journal is last, and gets the remaining space. */
 export const collectors: readonly Collector[] = [
   { what: "the doctor's findings", limitMs: 50_000, collect: doctorPart },
   { what: 'configuration', limitMs: 5_000, collect: configurationPart },
@@ -67,7 +67,7 @@ async function doctorPart(context: CheckContext): Promise<Piece> {
   ];
 }
 
-/** Keys that are known, as they were understood: comments, unknown keys and what does not parse may be anything. */
+/** Known keys with their parsed values: comments, unknown keys and unparsable text may be secrets. */
 async function configurationPart({ configFile, config, env }: CheckContext): Promise<Piece> {
   const known = Object.entries(env).filter(([name]) => knownVariables.has(name));
   const others = Object.keys(env).filter(isUnknownVariable).length;
@@ -94,7 +94,7 @@ async function configurationPart({ configFile, config, env }: CheckContext): Pro
   return [{ name: 'configuration.txt', content: `# ${configFile.kind}\n${lines.join('')}` }, ...environment];
 }
 
-/** What another one holds may be anything. */
+/** The value of an unknown variable may be a secret. */
 export function isUnknownVariable(name: string): boolean {
   return name.startsWith('LINESIDE_') && !knownVariables.has(name);
 }
@@ -241,7 +241,7 @@ async function databasesPart(context: CheckContext): Promise<Piece> {
 const ofInterest =
   /tty|serial|uart|usb|ftdi|cp210|ch34|pl2303|cdc_acm|voltage|throttl|mmc|ext4|I\/O error|oom|out of memory|watchdog/i;
 
-/** Read without waiting for what is still to come. */
+/** Does not wait for new records. */
 async function kernelPart({ roots }: CheckContext): Promise<Piece> {
   const path = join(roots.dev, 'kmsg');
   const lines: string[] = [];

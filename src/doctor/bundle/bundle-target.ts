@@ -1,4 +1,4 @@
-/** Where a support bundle goes: a file that is there whole, for its owner alone, or not at all. */
+/** The file of a support bundle: complete and for its owner alone, or not created. */
 import { existsSync, linkSync, lstatSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { syncPath, writeSynced } from '../../appliance/disk.ts';
@@ -27,7 +27,7 @@ export function targetOf(named: string | undefined, force: boolean, nowMs: numbe
   return { output, temporary: join(dirname(output), `.lineside-support-${process.pid}.part`), force };
 }
 
-/** Said at once, and not after a minute of collecting. */
+/** Before the collection, which takes up to two minutes. */
 export function checkTarget({ output, force }: BundleTarget): void {
   const there = lstatSync(output, { throwIfNoEntry: false });
   if (there !== undefined && !there.isFile())
@@ -46,7 +46,7 @@ function taken(output: string): LinesideError {
   });
 }
 
-/** All of it, or nothing: neither a part nor the temporary file stays. */
+/** Leaves no partial and no temporary file. */
 export function writeBundle({ output, temporary, force }: BundleTarget, content: Uint8Array): void {
   try {
     writeSynced(temporary, [content], 'wx');
@@ -58,7 +58,7 @@ export function writeBundle({ output, temporary, force }: BundleTarget, content:
   }
 }
 
-/** A link refuses a name that was taken meanwhile; file systems of sticks know no links. */
+/** A link fails if the name exists by now; file systems of USB sticks have no links. */
 function put(temporary: string, output: string, force: boolean): void {
   if (force) return renameSync(temporary, output);
   try {
@@ -85,10 +85,6 @@ function unwritten(output: string, code: string): LinesideError {
       hint: 'Name another place by --output, such as a stick or /tmp.',
     },
   );
-}
-
-export function removeLeftover({ temporary }: BundleTarget): void {
-  rmSync(temporary, { force: true });
 }
 
 export function describeBundle({ output, bytes, files, leftOut }: BundleReport): string {

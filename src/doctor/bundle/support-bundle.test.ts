@@ -158,7 +158,7 @@ describe('the process that does the work', () => {
       lines.push(value);
       firstLine();
     };
-    return { clock, lines, spoke, ended: inChild({ clock, args: [], limitMs: 1_000, onLine }) };
+    return { clock, lines, spoke, ended: inChild({ clock, work: { named: undefined }, limitMs: 1_000, onLine }) };
   };
 
   it('is given up at its limit, also where it takes no notice of anything', async (t) => {

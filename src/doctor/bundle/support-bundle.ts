@@ -17,9 +17,9 @@ import { namesIn, readSafely } from '../safe-files.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
 import { type BundleReport, type BundleTarget, writeBundle } from './bundle-target.ts';
 
-/** Of all files together, before they are packed: what a mail still takes, packed to a tenth. */
+/** Of all files together, uncompressed: about 1 MB compressed, which mail accepts. */
 const limitBytes = 10 * 1024 * 1024;
-/** Of any file but the journal, which has what is left. */
+/** Of each file but the journal, which gets the remaining space. */
 const fileLimitBytes = 2 * 1024 * 1024;
 
 export interface CollectOptions extends ContextOptions {
@@ -77,7 +77,7 @@ interface File {
   readonly content: Buffer;
 }
 
-/** What is too large loses its beginning: of a log that is the oldest. */
+/** A file above its limit loses its beginning: the oldest lines of a log. */
 export function fitted(
   files: readonly File[],
   limit = limitBytes,
@@ -132,7 +132,7 @@ function tarOf(files: readonly File[], mtimeS: number): Buffer {
   return Buffer.concat([...tarPieces([top, ...rest])]);
 }
 
-/** What is secret on this box, as far as this user may read it: wherever it stands, it goes. */
+/** The secrets of this box that this user may read: they are removed wherever they occur. */
 async function knownSecrets(context: CheckContext): Promise<string[]> {
   const { env, tokens, hubDir } = context;
   const files = namedFiles(context)
@@ -145,7 +145,7 @@ async function knownSecrets(context: CheckContext): Promise<string[]> {
     const read = await readSafely(file, 64 * 1024);
     if (read.kind === 'text') secrets.push(...formsOf(read.bytes));
   }
-  // PWD is where the caller stands, and that may be the data's own directory.
+  // PWD may be the data directory, and is no secret.
   const named = Object.entries(env).filter(
     ([name]) =>
       (isSecretName(name) || isUnknownVariable(name)) && name !== 'PWD' && !/_(?:FILE|DIR|PATH|SOCK)$/i.test(name),
@@ -155,7 +155,7 @@ async function knownSecrets(context: CheckContext): Promise<string[]> {
   return secrets;
 }
 
-/** A text with its lines, and what is no text as it is mostly written. */
+/** A text with its lines; binary content in its usual encodings. */
 function formsOf(bytes: Buffer): string[] {
   const text = bytes.toString('utf8');
   const binary = [bytes.toString('base64'), bytes.toString('base64url'), bytes.toString('hex')];

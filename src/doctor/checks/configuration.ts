@@ -21,7 +21,7 @@ const redactor = new Redactor();
 const faultsShown = 20;
 
 export function judgeConfiguration({ file, kind, trouble, faults, settings }: ConfigFile): Finding[] {
-  // A word that names no file may be anything that was typed in its place.
+  // The name of a missing file may be a secret that was typed in its place.
   const name = kind === 'missing' ? 'the named configuration file' : redactor.text(file);
   const why = redactor.text(trouble);
   const set = [...settings.values()].filter(({ source }) => source !== 'default').length;
@@ -44,7 +44,7 @@ export function judgeConfiguration({ file, kind, trouble, faults, settings }: Co
   }
 }
 
-/** What was written is not said where it may be a secret: behind a key that names a file, or that is none. */
+/** Omits the written value if it may be a secret: of a key that names a file, or of an unknown key. */
 export function shownFault({ path, message }: Fault): string {
   const isFree = /_file$|username|bootstrap|collector|^LINESIDE_/.test(path) || /no such (?:key|section)/.test(message);
   const bare = message
@@ -109,7 +109,7 @@ export async function checkWebhooks({ config }: ConfiguredContext): Promise<Find
 // Certificates: the service's own with its key, and the authorities that it trusts.
 
 const dayMs = 86_400_000;
-/** Time to see to it. */
+/** Enough time to renew a certificate. */
 const soonDays = 30;
 
 /** `key` undefined: it cannot be seen. */
@@ -179,7 +179,7 @@ function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs:
     : ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`);
 }
 
-/** undefined: one of them is none. */
+/** undefined: one of them is damaged. */
 function certificatesIn(pem: string): X509Certificate[] | undefined {
   try {
     return (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(

@@ -1,6 +1,6 @@
-/** Checks of where the data are: room, rights to write, and a sign that writes reach the medium; and of the two databases. */
+/** Checks of the data directories (space, rights, a synced write), and of the two databases. */
 import { constants, rmSync } from 'node:fs';
-import { access, open, realpath, stat, statfs } from 'node:fs/promises';
+import { open, realpath, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
@@ -20,9 +20,9 @@ export interface DiskFacts {
   readonly inodes: number;
   readonly freeInodes: number;
   readonly isReadOnly: boolean;
-  /** 'done', or the code of the error; 'denied': not for this user. */
+  /** 'done', or the code of the error; 'denied': no right to write. */
   readonly write: string;
-  /** Of the databases now, and what they may become. */
+  /** Of the databases now, and at their limits. */
   readonly usedBytes: number;
   readonly budgetBytes: number;
   /** Below it changes are refused; 0: no such limit here. */
@@ -111,7 +111,7 @@ async function lookAtDir(
   });
 }
 
-/** By the mount that the directory is in: the longest, and of those the last. */
+/** Of the mount that holds the directory: the longest path, of several the last mount. */
 export function isReadOnlyIn(mountinfo: string, dir: string): boolean {
   let best = { length: -1, options: '' };
   for (const line of mountinfo.split('\n')) {
@@ -127,18 +127,14 @@ export function isReadOnlyIn(mountinfo: string, dir: string): boolean {
   return best.options.split(',').includes('ro');
 }
 
-/** Of Linux, on every architecture that Node runs on but a few that have no serial box: a file without a name. */
+/** Linux, on the architectures of serial boxes: a file without a name. */
 const O_TMPFILE = constants.O_DIRECTORY | 0o20000000;
 const testBytes = Buffer.alloc(4096, 0x6c);
 
-/** Nothing stays behind, killed or not: the file has no name, if the file system can do that. */
+/** The file has no name if the file system supports that: nothing remains even after a kill. */
 async function writeTest(dir: string): Promise<string> {
-  const canWrite = await access(dir, constants.W_OK).then(
-    () => 'yes',
-    (error: unknown) => systemCode(error),
-  );
-  if (canWrite !== 'yes') return canWrite === 'EACCES' ? 'denied' : canWrite;
   const nameless = await written(dir, constants.O_RDWR | O_TMPFILE);
+  if (nameless === 'EACCES') return 'denied';
   if (!['EOPNOTSUPP', 'EISDIR', 'EINVAL', 'ENOENT'].includes(nameless)) return nameless;
   const path = join(dir, `.doctor-${process.pid}`);
   try {
@@ -217,7 +213,7 @@ export async function databaseFacts(context: CheckContext): Promise<DatabaseFact
   ];
 }
 
-/** Counts and positions. Of the log's blocks the ends alone: a count would read all of a large file. */
+/** Counts and positions. No count of the log's blocks: it would read all of a large file. */
 const logFigures = [
   'SELECT min(first_id) AS first_block, max(first_id) AS last_block FROM blocks',
   'SELECT count(*) AS gaps, coalesce(sum(entries), 0) AS lost_entries FROM gaps',
@@ -247,7 +243,7 @@ async function lookAtDatabase(
   const fault = headerFault(read.bytes);
   const { holders } = await holdersOf(proc, await realpath(path));
   const isOpen = holders.some(({ isLineside }) => isLineside);
-  // SQLite makes what is missing beside a file, also for a reader: it is let in only where the service has made all of that.
+  // SQLite creates missing WAL files even for a reader: such a database is not opened.
   if (!isOpen && walBytes > 0 && fault === '') return { ...known, state: 'left' };
   if (fault !== '') return { ...known, state: 'no database', detail: fault };
   try {

@@ -13,15 +13,15 @@ import { type Finding, failed, ok, orFine, skipped, warning } from '../check.ts'
 import type { CheckContext } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
-/** 2026-01-01, when this was written: no clock that is right says less. */
+/** 2026-01-01, before this was written: an earlier clock is wrong. */
 const floorMs = 1_767_225_600_000;
-/** 2100-01-01: no box lives so long; a clock that was typed in wrong says so. */
+/** 2100-01-01: no box lives so long; the clock was set wrong by hand. */
 const ceilingMs = 4_102_444_800_000;
 
 export interface ClockFacts {
   readonly nowMs: number;
   readonly state: HostFacts['clock'];
-  /** The moment that the system was built at, where it says so. */
+  /** Build time of the system; 0: unknown. */
   readonly builtMs: number;
   readonly uptimeS: number;
 }

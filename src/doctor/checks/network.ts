@@ -17,7 +17,7 @@ import { textOf } from '../safe-files.ts';
 /** A resolver asks each server for 5 s, twice: if one round brings no answer, DNS does not work. */
 const nameLimitMs = 6_000;
 const connectLimitMs = 5_000;
-/** Of brokers; more are a pasted list. */
+/** Of brokers that are checked. */
 const hostsLimit = 8;
 
 export interface Host {
@@ -26,7 +26,7 @@ export interface Host {
   readonly port: number;
 }
 
-/** Those that the hub calls: a collector only where the log goes there. */
+/** The hosts that the hub calls: a collector only if the log is sent there. */
 export function calledHosts({ config }: Pick<ConfiguredContext, 'config'>): Host[] {
   const { to, collector } = config.upstream;
   const brokers = hostsIn('kafka.bootstrap', config.kafka.bootstrap, 9092);
@@ -131,14 +131,14 @@ async function connectTo(clock: Clock, { host, port }: Host): Promise<Socket | s
   return code || socket;
 }
 
-/** Of several addresses that were tried the first one's. */
+/** If several addresses were tried, the code of the first. */
 function codeOf(error: unknown): string {
   const own = systemCode(error);
   if (own !== '') return own;
   return error instanceof AggregateError ? systemCode(error.errors[0]) || 'unknown' : 'unknown';
 }
 
-/** Of a failed connection; KEY stands for the key that names the host. */
+/** By the code of a failed connection; KEY: the key that names the host. */
 const connectFaults: Readonly<Record<string, readonly [found: string, todo: string]>> = {
   ECONNREFUSED: [': nothing listens there (connection refused)', 'The remote is down, or the port in KEY is wrong.'],
   ETIMEDOUT: [' does not answer (timed out)', 'A firewall, or the address in KEY is wrong.'],
@@ -159,7 +159,7 @@ export function judgeConnect({ key, host, port }: Host, code: string): Finding {
 const tlsLimitMs = 5_000;
 const soonMs = 30 * 86_400_000;
 
-/** Of Debian: what is trusted where no file is named. */
+/** Debian's list, if no file is named. */
 const systemAuthorities = '/etc/ssl/certs/ca-certificates.crt';
 
 export interface Peer {

@@ -1,4 +1,4 @@
-/** Check of who may do what: the service's directories and sockets, the port's group, and files that hold secrets. */
+/** Check of access rights: the service's directories and sockets, the port's group, and files that hold secrets. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemCode } from '../../shared/base/errors.ts';
@@ -16,7 +16,7 @@ export interface RightsFact {
   readonly uid: number;
   readonly gid: number;
   readonly rule: 'directory' | 'secret' | 'tokens' | 'public' | 'port';
-  /** Who uses it; undefined: not known. */
+  /** The user of the process that uses it; undefined: unknown. */
   readonly user: User | undefined;
 }
 
@@ -29,7 +29,7 @@ const groupMayWrite = 0o020;
 interface Rule {
   readonly mayBeMissing: boolean;
   readonly isSecret: boolean;
-  /** Bits that who uses it needs, and what they are for. */
+  /** Bits that its user needs, and their purpose. */
   readonly needs: number;
   readonly verb: string;
   readonly todo: string;
@@ -62,7 +62,7 @@ export function* judgeRights(fact: RightsFact): Findings {
   yield failed(`the service (user ${user.uid}) may not ${rule.verb} ${what} (${owner})`, rule.todo);
 }
 
-/** Of a port the rights are udev's. */
+/** The rights of a port are set by udev. */
 function* judgeMode({ what, mode, rule: name }: RightsFact, { isSecret }: Rule): Findings {
   const shown = `(mode ${modeOf({ mode })})`;
   if (isSecret && (mode & othersMayRead) !== 0)
@@ -128,7 +128,7 @@ async function portRights(context: CheckContext, line: User | undefined): Promis
   return facts.flatMap((fact) => [...judgeRights(fact)]);
 }
 
-/** Of the line and the hub: of the processes that run, else of the units' own users. */
+/** Of line and hub: the users of the running processes, else of the units. */
 async function serviceUsers(context: CheckContext): Promise<[User | undefined, User | undefined]> {
   if (!context.isUnits) return [undefined, undefined];
   return [

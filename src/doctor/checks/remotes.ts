@@ -15,7 +15,7 @@ import { authoritiesOf, calledHosts, isReached, type Peer, reach, speaksTls } fr
 
 /** A handshake, a login, the metadata of three topics, on a slow line. */
 const loginLimitMs = 12_000;
-/** librdkafka's first word may be "disconnected"; what was wrong follows within this. */
+/** librdkafka's first report may be "disconnected"; the reason follows within this time. */
 const afterwordMs = 1_500;
 const lookMs = 50;
 
@@ -26,7 +26,7 @@ export const brokerPeer: Peer = {
   protocol: 'kafka.bootstrap and kafka.security_protocol',
 };
 
-/** What a broker does at words that it does not understand, as librdkafka's are. */
+/** How a TLS port ends a plain connection, in librdkafka's messages. */
 const isHangUp = /closed the connection|hangs up|does not answer a Kafka client|does not speak TLS/;
 
 /** A name, connection, TLS, login, and TLS once more if a plain port hangs up: 6, 5, 5, 14 and 10 s, never all of them. */
@@ -83,7 +83,6 @@ async function login(context: CheckContext, config: Config): Promise<Finding[]> 
 
 function optionsOf(config: Config, password: string): KafkaOptions {
   const { kafka, outbox, device } = config;
-  const { bootstrap, securityProtocol, username, caFile, compression, messageTimeoutMs, maxMessageBytes } = kafka;
   const ofLog = config.upstream.to === 'kafka' ? [config.upstream.topic] : [];
   const ofEvents = ['public', 'internal', 'restricted'].map((scope) => `${kafka.topicPrefix}.${scope}`);
   const topics = [...ofEvents, ...ofLog].map((name) => ({
@@ -92,10 +91,9 @@ function optionsOf(config: Config, password: string): KafkaOptions {
     replicationFactor: -1,
     config: {},
   }));
-  const login = { bootstrap, securityProtocol, username, password, caFile, compression };
-  const limits = { messageTimeoutMs, maxMessageBytes, queueBytes: outbox.inFlightBytes };
+  const own = { password, topics, clientId: `${device.id}-doctor`, queueBytes: outbox.inFlightBytes };
   // Missing topics are reported, never created: a doctor changes nothing.
-  return { ...login, ...limits, clientId: `${device.id}-doctor`, topics, createTopics: false };
+  return { ...kafka, ...own, createTopics: false };
 }
 
 async function settled(clock: Clock, state: () => BrokerState, said: readonly string[]): Promise<BrokerState> {
@@ -111,7 +109,7 @@ async function settled(clock: Clock, state: () => BrokerState, said: readonly st
 
 const checkKeys = 'Check kafka.bootstrap, kafka.security_protocol and kafka.ca_file.';
 const topicRights = 'Let who runs the broker give this user the rights (write, describe) on the topics.';
-/** What librdkafka may report, the most telling first, and what to do about it. */
+/** Reports of librdkafka, the most specific first, with their remedies. */
 const reasons: readonly (readonly [RegExp, todo: string])[] = [
   [/user name or password/, 'Check kafka.username and the file of kafka.password_file with who runs the broker.'],
   [/SCRAM|mechanism/, checkKeys],
@@ -192,7 +190,7 @@ export async function checkUpstream(context: ConfiguredContext): Promise<Finding
   return [reached, await ask(context, config, isPlain, collectorCaFile === '' ? undefined : authorities)];
 }
 
-/** The token is tried: a position is asked for, of a log that there is not. */
+/** Tries the token: requests the position of a log that does not exist. */
 async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: Buffer | undefined): Promise<Finding> {
   const token = await tokenOf(config);
   if (typeof token !== 'string') return token;

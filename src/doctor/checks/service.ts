@@ -33,7 +33,7 @@ type Answer =
       /** The line's whole status, as protobuf's JSON. */
       readonly json?: object;
     }
-  /** No socket there; no process behind it; a connection, and no word; not for this user; turned away; not configured. */
+  /** No socket; no process listens; no answer; no right to connect; not configured. */
   | { readonly kind: 'absent' | 'refused' | 'late' | 'denied' | 'none' }
   | { readonly kind: 'failed'; readonly detail: string };
 
@@ -103,7 +103,7 @@ const unitNames = ['lineside.service', 'lineside-hub.service'];
 export async function serviceFacts(context: ConfiguredContext): Promise<ServiceFacts> {
   const { config } = context;
   const units = await unitStates(context);
-  // Where systemd holds the sockets a connection would start what was stopped.
+  // If systemd holds the sockets, a connection would start a stopped unit.
   const isStopped = units?.['lineside.service'] === 'inactive';
   const isHubStopped = isStopped || units?.['lineside-hub.service'] === 'inactive';
   const [line, hub] = await Promise.all([
@@ -114,7 +114,7 @@ export async function serviceFacts(context: ConfiguredContext): Promise<ServiceF
 }
 
 async function unitStates({ isUnits, roots }: CheckContext): Promise<ServiceFacts['units']> {
-  // Without control groups of version 2 nothing is known of units.
+  // Without control groups of version 2 the state of units is unknown.
   if (!isUnits || !(await isThere(join(roots.sys, 'fs/cgroup/system.slice')))) return undefined;
   const states = await Promise.all(
     unitNames.map(async (unit) => [unit, (await pidsOfUnit(roots.sys, unit)).length > 0] as const),
@@ -122,7 +122,7 @@ async function unitStates({ isUnits, roots }: CheckContext): Promise<ServiceFact
   return Object.fromEntries(states.map(([unit, runs]) => [unit, runs ? 'active' : 'inactive'] as const));
 }
 
-/** '' if none is listened on. */
+/** '' if there is none. */
 export function socketOf(listen: readonly ListenAddress[]): string {
   for (const one of listen) if (one.kind === 'unix') return one.path;
   return '';
@@ -207,7 +207,7 @@ export async function ask(
   return result;
 }
 
-/** What should listen, and whether the kernel takes a connection there: asked from outside the processes. */
+/** Promised listeners, and whether the kernel accepts a connection there. */
 interface ListenerFacts {
   /** The socket unit; '' if the configuration names the address. */
   readonly unit: string;
@@ -233,7 +233,7 @@ function listenerFaults({ unit, isOpen, addresses }: ListenerFacts): Finding[] {
 
 export async function checkListeners(context: ConfiguredContext): Promise<Finding[]> {
   const { config, clock } = context;
-  // Port 0 is another one each time; without systemd, the Unix sockets are those on which line and hub are asked.
+  // Port 0 changes at each start; without systemd, the check of the service covers the Unix sockets.
   const listen = [...config.grpc.listen, ...config.http.listen].filter((one) => one.kind === 'tcp' && one.port !== 0);
   const promised = context.isUnits
     ? await promisedSockets()
@@ -248,7 +248,7 @@ export async function checkListeners(context: ConfiguredContext): Promise<Findin
   return judgeListeners(await Promise.all(facts));
 }
 
-/** An address as systemd or the configuration writes it. Wildcards are asked on this machine's own address. */
+/** An address as systemd or the configuration writes it. A wildcard is tried on the loopback address. */
 async function troubleAt(clock: Clock, address: string): Promise<string> {
   if (address.startsWith('/')) {
     const socket = await stat(address).catch(() => undefined);
@@ -267,7 +267,6 @@ async function troubleAt(clock: Clock, address: string): Promise<string> {
     : `no connection is accepted (${code})`;
 }
 
-/** Lines of warnings and worse in the last day that are shown as the newest. */
 const journalLimitMs = 8_000;
 const journalLines = 200;
 

@@ -1,6 +1,6 @@
 /**
- * Checks of the port: is it there, may it be opened, who has it open already, and is a console on it. The port is never
- * opened for it: that alone moves the modem lines, and takes bytes from the process that reads.
+ * Checks of the port: does it exist, may it be opened, which process has it open, is a console on it. The checks never open
+ * the port: that changes the modem lines and takes bytes from the process that reads.
  */
 import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
@@ -19,7 +19,7 @@ export interface PortFacts {
 
 export interface UartFacts {
   readonly ports: readonly PortFacts[];
-  /** What the service is to open; '' if nothing is named. */
+  /** The port that the service opens; '' if none is named. */
   readonly wanted: string;
   readonly wantedIs: 'listed' | 'unlisted' | 'missing' | 'none';
   readonly simulate: boolean;
@@ -88,7 +88,7 @@ export async function checkUart(context: CheckContext): Promise<Findings> {
   return judgeUart({ ports: facts, wanted, wantedIs, simulate });
 }
 
-/** By the configuration, or what the service had open when it last ran. */
+/** By the configuration, or the port that the service had open last. */
 async function wantedPort({ config }: CheckContext): Promise<string> {
   if (config === undefined) return '';
   const { atStart, line } = config.serial;
@@ -106,15 +106,15 @@ async function wantedPort({ config }: CheckContext): Promise<string> {
 
 export interface ConsoleFacts {
   readonly cmdline: string;
-  /** /proc/consoles: what is one now. */
+  /** /proc/consoles: the current ones. */
   readonly consoles: string;
   readonly gettys: readonly string[];
   /** config.txt of the firmware; '' if there is none. */
   readonly firmware: string;
-  /** What links such as /dev/serial0 mean: "serial0" to "ttyAMA0". */
+  /** Targets of links such as /dev/serial0: "serial0" to "ttyAMA0". */
   readonly links: Readonly<Record<string, string>>;
   readonly ports: readonly string[];
-  /** Of the port that is to be open; ''. */
+  /** The port that the service opens; ''. */
   readonly wanted: string;
 }
 
