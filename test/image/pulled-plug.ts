@@ -5,7 +5,7 @@ import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '../e2e/daemon.ts';
-import { everythingAfter, logStatus } from '../e2e/faults.ts';
+import { logStatus } from '../e2e/faults.ts';
 import { Ledger } from '../soak/ledger.ts';
 import type { Random } from '../soak/random.ts';
 import { encodeRecord } from '../soak/records.ts';
@@ -61,8 +61,7 @@ export class Load {
     const log = await logStatus(client);
     assert.equal(log.setAside, '', 'the log was taken for damaged');
     assert.equal(log.error, '');
-    for (const entry of await everythingAfter(client, this.ledger.lastId)) this.ledger.stored(entry);
-    this.ledger.settle();
+    await this.ledger.readOn(client);
     const found = await this.#recordsOf(http);
     const missing = [...this.#answered].filter((key) => !found.has(key));
     assert.deepEqual(missing, [], 'records whose creation was answered');

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { Broker, BrokerListener, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { hubMigrations } from '../../src/hub/migrations.ts';
+import { recordEvent } from '../../src/hub/outbox/change-store.fixture.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
 import { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
@@ -55,19 +56,7 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
     async write() {
       const version = written + 1;
       await store.commit({ changedBy: 'fleet', changeReason: '' }, (change) =>
-        change.emit({
-          kind: 'record',
-          eventType: 'dictionary.changed',
-          scope: 'PUBLIC',
-          dictionary: 'fleet',
-          businessKey: name,
-          action: version === 1 ? 'created' : 'updated',
-          version,
-          validFrom: '2026-01-01T00:00:00+00:00',
-          validTo: '9999-12-31T23:59:59.999999+00:00',
-          data: { n: version },
-          before: version === 1 ? undefined : { n: version - 1 },
-        }),
+        change.emit(recordEvent(name, version, { dictionary: 'fleet' })),
       );
       written = version;
     },

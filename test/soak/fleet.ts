@@ -5,11 +5,11 @@
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaOptions, TopicSpec } from '../../src/hub/kafka/face.ts';
-import { startBroker, type TestBroker, TOPIC_PREFIX, users } from '../kafka/broker.ts';
+import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
+import { startBroker, type TestBroker, users } from '../kafka/broker.ts';
+import { consumed, optionsFor, topicSpec } from '../kafka/offering.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
 import { type Gate, monotonicMs, openGate } from './fleet-gate.ts';
-import { type FleetRead, readFleet } from './fleet-read.ts';
 
 export interface FleetSetting {
   readonly boxes: number;
@@ -37,6 +37,15 @@ export interface Return {
   readonly backMs: readonly number[];
   /** The broker's processor time since, less what it takes when nothing happens. */
   readonly brokerCpuMs: number;
+}
+
+/** What the fleet's topic has, read by kcat, against what the boxes have written. */
+interface FleetRead {
+  readonly messages: number;
+  readonly missing: number;
+  readonly duplicates: number;
+  /** A box's version that first came after a later one of it. */
+  readonly late: number;
 }
 
 export interface FleetReport extends FleetRead {
@@ -69,7 +78,7 @@ export async function fleetRun(dir: string, setting: FleetSetting, say: (line: s
       target = setting.tls ? ports.sasl : ports.expired;
       return behindGate(setting.tls, ports.plain, gate.port);
     });
-    return await new Fleet(setting, broker, gate, crews, say).run();
+    return await new Fleet({ setting, broker, gate, crews, say }).run();
   } finally {
     crews.kill();
     gate.close();
@@ -88,52 +97,47 @@ function behindGate(tls: boolean, plain: number, gate: number): Record<string, s
   };
 }
 
-class Fleet {
-  readonly #setting: FleetSetting;
-  readonly #broker: TestBroker;
-  readonly #gate: Gate;
-  readonly #crews: Crews;
-  readonly #say: (line: string) => void;
-  readonly #topic: TopicSpec = {
-    name: `${TOPIC_PREFIX}.public`,
-    partitions: 6,
-    replicationFactor: -1,
-    config: { 'retention.ms': '604800000', 'cleanup.policy': 'delete' },
-  };
+interface Parts {
+  readonly setting: FleetSetting;
+  readonly broker: TestBroker;
+  readonly gate: Gate;
+  readonly crews: Crews;
+  readonly say: (line: string) => void;
+}
 
-  constructor(setting: FleetSetting, broker: TestBroker, gate: Gate, crews: Crews, say: (line: string) => void) {
-    this.#setting = setting;
-    this.#broker = broker;
-    this.#gate = gate;
-    this.#crews = crews;
-    this.#say = say;
+class Fleet {
+  readonly #parts: Parts;
+  readonly #topic = topicSpec('public', { partitions: 6 });
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   async run(): Promise<FleetReport> {
-    const { boxes, everyMs, awayMs, quietMs } = this.#setting;
+    const { boxes, everyMs, awayMs, quietMs } = this.#parts.setting;
     const begun = await this.#back('begun', 0, () => this.#begin());
-    this.#crews.write(everyMs);
+    this.#parts.crews.write(everyMs);
     const idle = await this.#idle();
-    const cut = await this.#back('cut', idle.broker, async () => void this.#gate.cutAll());
+    const cut = await this.#back('cut', idle.broker, async () => void this.#parts.gate.cutAll());
     await this.#quiet(quietMs);
     const killed = await this.#back('killed', idle.broker, async () => {
-      await this.#broker.kill();
+      await this.#parts.broker.kill();
       await sleep(awayMs);
-      await this.#broker.restart();
+      await this.#parts.broker.restart();
     });
     await this.#quiet(quietMs);
-    const connections = this.#gate.open();
-    this.#crews.write(0);
+    const connections = this.#parts.gate.open();
+    this.#parts.crews.write(0);
     const calm = (totals: Totals): boolean => totals.waiting === 0;
     // Twice a tally: the last change may be younger than the one before.
     await sleep(2_500);
-    await this.#crews.until('nothing waits', () => calm(this.#crews.totals()), BACK_LIMIT_MS);
-    const { unreached, replaced, rssBytes } = this.#crews.totals();
-    const written = await this.#crews.end(BACK_LIMIT_MS);
-    const read = await readFleet(this.#broker.plain, this.#topic.name, written);
+    await this.#parts.crews.until('nothing waits', () => calm(this.#parts.crews.totals()), BACK_LIMIT_MS);
+    const { unreached, replaced, rssBytes } = this.#parts.crews.totals();
+    const written = await this.#parts.crews.end(BACK_LIMIT_MS);
+    const read = await readFleet(this.#parts.broker.plain, this.#topic.name, written);
     return {
       boxes,
-      crews: this.#crews.size,
+      crews: this.#parts.crews.size,
       begun,
       cut,
       killed,
@@ -148,55 +152,53 @@ class Fleet {
   }
 
   async #begin(): Promise<void> {
-    const { boxes, boxesPerCrew, seed, tls } = this.#setting;
+    const { boxes, boxesPerCrew, seed, tls } = this.#parts.setting;
     for (let first = 1; first <= boxes; first += boxesPerCrew) {
       const count = Math.min(boxesPerCrew, boxes + 1 - first);
-      this.#crews.start({ first, count, seed: seed + first, kafka: this.#kafka(tls) });
+      this.#parts.crews.start({ first, count, seed: seed + first, kafka: this.#kafka(tls) });
       const started = first - 1;
       // One crew after the other: each loads its modules for a second, and its boxes find their topics.
       const isIn = (totals: Totals): boolean => totals.started > started && totals.connected >= 0.9 * started;
-      await this.#crews.until('a crew begins', () => isIn(this.#crews.totals()), BEGIN_LIMIT_MS);
+      await this.#parts.crews.until('a crew begins', () => isIn(this.#parts.crews.totals()), BEGIN_LIMIT_MS);
     }
   }
 
   #kafka(tls: boolean): Omit<KafkaOptions, 'clientId'> {
-    return {
-      bootstrap: `127.0.0.1:${this.#gate.port}`,
-      securityProtocol: tls ? 'sasl_ssl' : 'plaintext',
-      username: tls ? users.device.name : '',
-      password: tls ? users.device.password : '',
-      caFile: tls ? this.#broker.caFile : '',
-      compression: 'zstd',
-      messageTimeoutMs: 30_000,
-      maxMessageBytes: 1_000_000,
-      queueBytes: 4 * 1024 * 1024,
-      topics: [this.#topic],
-      createTopics: true,
-    };
+    const access = {
+      securityProtocol: 'sasl_ssl',
+      username: users.device.name,
+      password: users.device.password,
+      caFile: this.#parts.broker.caFile,
+    } as const;
+    return optionsFor(`127.0.0.1:${this.#parts.gate.port}`, { topics: [this.#topic], ...(tls && access) });
   }
 
   /** Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. */
   async #back(what: string, brokerIdle: number, step: () => Promise<void>): Promise<Return> {
-    const { boxes } = this.#setting;
-    const [sinceMs, firstTurn, firstTry] = [monotonicMs(), this.#crews.turns.length, this.#gate.accepted.length];
+    const { boxes } = this.#parts.setting;
+    const [sinceMs, firstTurn, firstTry] = [
+      monotonicMs(),
+      this.#parts.crews.turns.length,
+      this.#parts.gate.accepted.length,
+    ];
     await step();
     const [thereMs, cpuMs] = [monotonicMs(), this.#brokerCpuMs()];
     const back = new Map<string, number>();
     let looked = firstTurn;
-    await this.#crews.until(
+    await this.#parts.crews.until(
       `${what}: all are connected`,
       () => {
-        for (; looked < this.#crews.turns.length; looked++) {
-          const turn = this.#crews.turns[looked];
+        for (; looked < this.#parts.crews.turns.length; looked++) {
+          const turn = this.#parts.crews.turns[looked];
           // The last one of each box: some connect, and are lost once more.
           if (turn?.connected === true) back.set(turn.box, Math.max(0, turn.atMs - thereMs));
           else if (turn !== undefined) back.delete(turn.box);
         }
-        return back.size === boxes && this.#crews.totals().connected === boxes;
+        return back.size === boxes && this.#parts.crews.totals().connected === boxes;
       },
       BEGIN_LIMIT_MS,
     );
-    const tries = this.#gate.accepted.slice(firstTry).map((at) => at - sinceMs);
+    const tries = this.#parts.gate.accepted.slice(firstTry).map((at) => at - sinceMs);
     const report: Return = {
       attempts: tries.length,
       busiestSecond: busiestSecond(tries),
@@ -205,32 +207,60 @@ class Fleet {
       backMs: [...back.values()].sort((a, b) => a - b),
       brokerCpuMs: this.#brokerCpuMs() - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
     };
-    this.#say(`${what}: ${lineOf(report)}`);
-    this.#say(`${what}: tried in each second: ${eachSecond(tries).join(' ')}`);
+    this.#parts.say(`${what}: ${lineOf(report)}`);
+    this.#parts.say(`${what}: tried in each second: ${eachSecond(tries).join(' ')}`);
     return report;
   }
 
   async #quiet(ms: number): Promise<void> {
     const end = monotonicMs() + ms;
-    await this.#crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
+    await this.#parts.crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
   }
 
   async #idle(): Promise<FleetReport['idleCpu']> {
-    await this.#quiet(this.#setting.quietMs);
-    const before = { atMs: monotonicMs(), boxes: this.#crews.totals().cpuMs, broker: this.#brokerCpuMs() };
-    await this.#quiet(this.#setting.quietMs);
+    await this.#quiet(this.#parts.setting.quietMs);
+    const before = { atMs: monotonicMs(), boxes: this.#parts.crews.totals().cpuMs, broker: this.#brokerCpuMs() };
+    await this.#quiet(this.#parts.setting.quietMs);
     const seconds = (monotonicMs() - before.atMs) / 1_000;
     return {
-      boxes: (this.#crews.totals().cpuMs - before.boxes) / seconds,
+      boxes: (this.#parts.crews.totals().cpuMs - before.boxes) / seconds,
       broker: (this.#brokerCpuMs() - before.broker) / seconds,
     };
   }
 
   /** utime and stime of the broker's process, whose ticks are hundredths of a second. */
   #brokerCpuMs(): number {
-    const fields = readFileSync(`/proc/${this.#broker.pid()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    const fields = readFileSync(`/proc/${this.#parts.broker.pid()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
     return (Number(fields[11]) + Number(fields[12])) * 10;
   }
+}
+
+async function readFleet(bootstrap: string, topic: string, written: ReadonlyMap<string, number>): Promise<FleetRead> {
+  const messages = await consumed(bootstrap, topic);
+  const seen = new Map<string, Set<number>>();
+  let [duplicates, late] = [0, 0];
+  const highest = new Map<string, number>();
+  for (const { key, value } of messages) {
+    const box = key.slice(key.indexOf(':') + 1);
+    const version = versionOf(value);
+    const versions = seen.get(box) ?? new Set<number>();
+    seen.set(box, versions);
+    if (versions.has(version)) duplicates++;
+    else if (version < (highest.get(box) ?? 0)) late++;
+    versions.add(version);
+    highest.set(box, Math.max(version, highest.get(box) ?? 0));
+  }
+  let missing = 0;
+  for (const [box, count] of written) {
+    for (let version = 1; version <= count; version++) if (!seen.get(box)?.has(version)) missing++;
+  }
+  return { messages: messages.length, missing, duplicates, late };
+}
+
+function versionOf(value: string): number {
+  const event: unknown = JSON.parse(value);
+  if (typeof event === 'object' && event !== null && 'version' in event) return Number(event.version);
+  throw new Error(`not an event: ${value}`);
 }
 
 /** As `npm run soak -- fleet` prints it. */

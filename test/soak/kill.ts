@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
-import { type Client, type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
+import { type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';
 import { Ledger } from './ledger.ts';
@@ -47,7 +47,7 @@ export async function killRounds(dir: string, rounds: number, seed: number, say:
     }
     daemon = await startDaemon({ dir });
     await isBack(daemon, campaign);
-    await check(daemon.client, campaign.ledger);
+    await campaign.ledger.readOn(daemon.client);
     const lives = round + killsAtStart;
     assert.ok(campaign.ledger.jumps <= lives, `${campaign.ledger.jumps} jumps of the ids in ${lives} lives`);
     if (round % 20 === 0) say(`round ${round} of ${rounds}: ${JSON.stringify(campaign.ledger.figures)}`);
@@ -97,9 +97,4 @@ async function isBack({ client, logLines }: Daemon, { pty }: Traffic): Promise<v
   assert.equal(log.setAside, '', 'the log was taken for damaged');
   assert.equal(Number(log.lostEntries), 0);
   assert.equal(log.error, '');
-}
-
-async function check(client: Client, ledger: Ledger): Promise<void> {
-  for (const entry of await everythingAfter(client, ledger.lastId)) ledger.stored(entry);
-  ledger.settle();
 }

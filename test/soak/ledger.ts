@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { type lineside, serial } from '../../src/shared/proto/services.ts';
+import type { Client } from '../e2e/daemon.ts';
+import { everythingAfter } from '../e2e/faults.ts';
 import { decodeNote, decodeRecord, digest, RecordStream } from './records.ts';
 
 const { RX } = serial.SerialLogEntry.Direction;
@@ -67,15 +69,14 @@ export class Ledger {
     else this.#sentEntry(id, data);
   }
 
-  /** Promises that have not been found yet. */
-  get owed(): readonly string[] {
-    return [...this.#promised].filter(([, found]) => !found).map(([what]) => what);
-  }
-
-  /** These (what was owed before the log was read; by default all) must have been found by now. */
-  settle(owed = this.owed): void {
+  /** Everything that was stored since the last call; what was promised before this one must be in it. */
+  async readOn(client: Client): Promise<readonly lineside.v1.LogEntry.$Properties[]> {
+    const owed = [...this.#promised].filter(([, found]) => !found).map(([what]) => what);
+    const entries = await everythingAfter(client, this.lastId);
+    for (const entry of entries) this.stored(entry);
     const missing = owed.filter((what) => this.#promised.get(what) === false);
     assert.deepEqual(missing, [], 'LogRaw answered OK but not in the log');
+    return entries;
   }
 
   /** Holds after an orderly end only: what a reader was shown is stored. */

@@ -157,16 +157,20 @@ function digestOf(of: Version): string {
 
 /** Read beside the hub, from the file itself. Only those dictionaries that the test made. */
 export function storedVersions(path: string, afterTxTime = ''): Version[] {
-  const file = new Database(path, { readonly: true, fileMustExist: true, timeout: 5_000 });
-  try {
-    return file
-      .prepare<[string], Version>(
-        `SELECT d.name AS dictionary, r.business_key AS businessKey, v.version, v.action, v.valid_from AS validFrom,
+  return rowsOf<Version>(
+    path,
+    `SELECT d.name AS dictionary, r.business_key AS businessKey, v.version, v.action, v.valid_from AS validFrom,
            v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason, v.data
          FROM record_versions v JOIN records r ON r.id = v.record_id JOIN dictionaries d ON d.id = r.dictionary_id
          WHERE v.tx_time > ? AND d.name NOT LIKE 'device.%' ORDER BY v.tx_time`,
-      )
-      .all(afterTxTime);
+    afterTxTime,
+  );
+}
+
+export function rowsOf<Row>(path: string, sql: string, ...values: readonly unknown[]): Row[] {
+  const file = new Database(path, { readonly: true, fileMustExist: true, timeout: 5_000 });
+  try {
+    return file.prepare<unknown[], Row>(sql).all(...values);
   } finally {
     file.close();
   }

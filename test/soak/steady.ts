@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, startDaemon } from '../e2e/daemon.ts';
-import { everythingAfter, logStatus, openPort, residentMiB } from '../e2e/faults.ts';
+import { logStatus, openPort, residentMiB } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';
 import { Ledger } from './ledger.ts';
 import { seeded } from './random.ts';
@@ -80,9 +80,7 @@ async function watch(
 
 /** Nothing was lost, and what was shown live is what is stored. */
 async function check(client: Client, ledger: Ledger): Promise<void> {
-  const { owed } = ledger;
-  for (const entry of await everythingAfter(client, ledger.lastId)) ledger.stored(entry);
-  ledger.settle(owed);
+  await ledger.readOn(client);
   assert.equal(ledger.jumps, 0, 'ids were left out');
   const log = await logStatus(client);
   assert.equal(Number(log.lostEntries), 0);

@@ -35,49 +35,33 @@ export async function follower(client: Client, { ledger }: Traffic, over: AbortS
   }
 }
 
-export async function logRawCaller(
-  name: string,
-  client: Client,
-  traffic: Traffic,
-  over: AbortSignal,
-  pauseMs = 0,
-): Promise<void> {
-  const { random, numbers, ledger } = traffic;
-  while (!over.aborted) {
+/** `pauseMs`: after each answer. */
+type Caller = (name: string, client: Client, traffic: Traffic, over: AbortSignal, pauseMs?: number) => Promise<void>;
+
+export const logRawCaller: Caller = (name, client, { random, numbers, ledger }, over, pauseMs) =>
+  repeated(over, pauseMs, async () => {
     const number = next(numbers, name);
     const rawData = random.bytes(random.between(0, random.between(0, 19) === 0 ? 60_000 : 300));
-    try {
-      await client.serial.logRaw({
-        dir: number % 2 === 0 ? TX : RX,
-        timestamp: Long.fromNumber(number, true),
-        rawData,
-        note: noteFor(name, number, rawData),
-      });
-      ledger.promised(name, number);
-      if (pauseMs > 0) await sleep(pauseMs);
-    } catch (error) {
-      return unlessKilled(error);
-    }
-  }
-}
+    const [dir, timestamp] = [number % 2 === 0 ? TX : RX, Long.fromNumber(number, true)];
+    await client.serial.logRaw({ dir, timestamp, rawData, note: noteFor(name, number, rawData) });
+    ledger.promised(name, number);
+  });
 
-export async function sender(
-  name: string,
-  client: Client,
-  traffic: Traffic,
-  over: AbortSignal,
-  pauseMs = 0,
-): Promise<void> {
-  const { random, numbers, ledger } = traffic;
-  while (!over.aborted) {
-    try {
-      const payload = encodeRecord(name, next(numbers, name), random, 200);
-      const answer = await client.serial.sendPacket({ payload });
-      if (answer.status === serial.StatusCode.OK) ledger.sentAnswered += 1;
+export const sender: Caller = (name, client, { random, numbers, ledger }, over, pauseMs) =>
+  repeated(over, pauseMs, async () => {
+    const payload = encodeRecord(name, next(numbers, name), random, 200);
+    const { status } = await client.serial.sendPacket({ payload });
+    if (status === serial.StatusCode.OK) ledger.sentAnswered += 1;
+  });
+
+async function repeated(over: AbortSignal, pauseMs = 0, call: () => Promise<void>): Promise<void> {
+  try {
+    while (!over.aborted) {
+      await call();
       if (pauseMs > 0) await sleep(pauseMs);
-    } catch (error) {
-      return unlessKilled(error);
     }
+  } catch (error) {
+    unlessKilled(error);
   }
 }
 

@@ -5,9 +5,9 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import Database from 'better-sqlite3';
 import type { Body } from '../e2e/hub-api.ts';
 import type { ReceivedRequest } from '../e2e/webhook-receiver.ts';
+import { rowsOf } from './outbox-ledger.ts';
 
 export interface Filter {
   readonly scopes: readonly string[];
@@ -249,18 +249,11 @@ export function isAccepted({ end }: ReceivedRequest): boolean {
 
 /** Read beside the hub, from the file itself. */
 export function committedEvents(path: string): CommittedEvent[] {
-  const file = new Database(path, { readonly: true, fileMustExist: true, timeout: 5_000 });
-  try {
-    return file
-      .prepare<[], Omit<CommittedEvent, 'digest'> & { body: string }>(
-        `SELECT id, tx_time AS txTime, category, scope, dictionary, action, octet_length(body) AS bytes, body
-         FROM outbox_events ORDER BY id`,
-      )
-      .all()
-      .map(({ body, ...event }) => ({ ...event, digest: digestOf(elementOf(event.category, body)) }));
-  } finally {
-    file.close();
-  }
+  return rowsOf<Omit<CommittedEvent, 'digest'> & { body: string }>(
+    path,
+    `SELECT id, tx_time AS txTime, category, scope, dictionary, action, octet_length(body) AS bytes, body
+     FROM outbox_events ORDER BY id`,
+  ).map(({ body, ...event }) => ({ ...event, digest: digestOf(elementOf(event.category, body)) }));
 }
 
 /** What the specification wants told of a stored event. */
