@@ -185,13 +185,10 @@ export function etcEntries(etcDir: string): SourceFile[] {
         });
       }
       if (stat.size > maxEtcFileBytes && !isDirectory) {
-        throw new LinesideError(
-          'TOO_LARGE',
-          `cannot keep ${source}: it has ${stat.size} bytes, and a file of the configuration has at most ${maxEtcFileBytes}`,
-          {
-            hint: 'Move it out of there.',
-          },
-        );
+        const limit = `a file of the configuration has at most ${maxEtcFileBytes}`;
+        throw new LinesideError('TOO_LARGE', `cannot keep ${source}: it has ${stat.size} bytes, and ${limit}`, {
+          hint: 'Move it out of there.',
+        });
       }
       return {
         path: `etc/${path}`,

@@ -59,13 +59,10 @@ export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'setti
   const { keyFile } = config.webhooks;
   for (const dir of [lineDir, hubDir]) {
     if (!`${resolve(dir)}/`.startsWith(`${resolve(etcDir)}/`)) continue;
-    throw new LinesideError(
-      'CONFIG_INVALID',
-      `the data (${dir}) lies in the directory of the configuration (${etcDir})`,
-      {
-        hint: 'Backups keep all of the one and some of the other: let data.dir name another place.',
-      },
-    );
+    const message = `the data (${dir}) lies in the directory of the configuration (${etcDir})`;
+    throw new LinesideError('CONFIG_INVALID', message, {
+      hint: 'Backups keep all of the one and some of the other: let data.dir name another place.',
+    });
   }
   return {
     etcDir,

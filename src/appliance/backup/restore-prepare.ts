@@ -64,7 +64,7 @@ export function prepareRestore(options: PrepareOptions): Prepared {
 
 /** `begun` receives each directory before anything is put into it. */
 function prepare(options: PrepareOptions, begun: string[]): Prepared {
-  const { fd, verified, configFile, env, onStep } = options;
+  const { fd, verified, configFile, env, databases, onStep } = options;
   const etcDir = dirname(configFile);
   const begin = (dir: string, entries: readonly TarEntry[]): void => {
     begun.push(dir);
@@ -72,31 +72,25 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   };
   begin(etcDir, verified.entries.filter(isEtc));
   onStep('etc');
-  copyOut(fd, verified, isEtc, ({ path }) => join(preparedPath(etcDir), path.slice('etc/'.length)));
+  const etcPath = (entry: TarEntry) => join(preparedPath(etcDir), entry.path.slice('etc/'.length));
+  copyOut(fd, verified, (entry) => (isEtc(entry) ? etcPath(entry) : undefined));
   const paths = pathsOfPrepared(options, etcDir);
 
   const data = verified.entries.filter((entry) => !isEtc(entry));
   checkTargets(data, paths, allowedPaths(configFile, env));
-  const dirs = new Set(data.map(({ path }) => dirOf(path, paths)));
-  for (const dir of dirs) {
-    begin(
-      dir,
-      data.filter(({ path }) => dirOf(path, paths) === dir),
-    );
-  }
+  const byDir = Map.groupBy(data, ({ path }) => dirOf(path, paths));
+  for (const [dir, entries] of byDir) begin(dir, entries);
   onStep('data');
   const preparedAt = (path: string): string => join(preparedPath(dirOf(path, paths)), nameOf(path, paths));
-  for (const dir of dirs) {
+  for (const dir of byDir.keys()) {
     const isHere = (entry: TarEntry): boolean => !isEtc(entry) && dirOf(entry.path, paths) === dir;
-    asOwnerOf(dir, () => copyOut(fd, verified, isHere, ({ path }) => preparedAt(path)));
+    asOwnerOf(dir, () => copyOut(fd, verified, (entry) => (isHere(entry) ? preparedAt(entry.path) : undefined)));
   }
-  const { log, refdata } = options.databases;
-  const has = (path: string): boolean => data.some((entry) => entry.path === path);
-  const checkIn = (path: string, database: KnownDatabase): void => {
-    if (has(path)) asOwnerOf(dirOf(path, paths), () => prepareDatabase(preparedAt(path), database));
-  };
-  checkIn(dataFiles.log, log);
-  checkIn(dataFiles.refdata, refdata);
+  for (const name of ['log', 'refdata'] as const) {
+    const path = dataFiles[name];
+    if (!data.some((entry) => entry.path === path)) continue;
+    asOwnerOf(dirOf(path, paths), () => prepareDatabase(preparedAt(path), databases[name]));
+  }
   for (const dir of begun) asOwnerOf(dir, () => syncTree(join(dir, restoreDirName)));
   onStep('prepared');
   return { paths, moves: [...dataMoves(data, paths), ...etcMoves(etcDir)] };
@@ -135,13 +129,9 @@ function checkTargets(data: readonly TarEntry[], paths: DataPaths, known: readon
     // A key in the directory of the configuration is kept below etc/.
     if (isKnown && !resolve(target).startsWith(`${resolve(paths.etcDir)}/`)) continue;
     const key = path === dataFiles.key ? 'webhooks.key_file' : 'data.dir';
-    throw new LinesideError(
-      'CONFIG_INVALID',
-      `cannot restore ${path}: the backup's configuration puts it at ${target}`,
-      {
-        hint: `This box keeps its data in ${[...new Set(dirs)].join(', ')}. If the place is right, set ${key} in the configuration of this box first.`,
-      },
-    );
+    const hint = `This box keeps its data in ${[...new Set(dirs)].join(', ')}. If the place is right, set ${key} in the configuration of this box first.`;
+    const message = `cannot restore ${path}: the backup's configuration puts it at ${target}`;
+    throw new LinesideError('CONFIG_INVALID', message, { hint });
   }
 }
 
@@ -226,18 +216,12 @@ function beginIn(dir: string, entries: readonly TarEntry[]): void {
   });
 }
 
-/** The wanted files; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
-function copyOut(
-  fd: number,
-  { list }: Verified,
-  wanted: (entry: TarEntry) => boolean,
-  target: (entry: TarEntry) => string,
-): void {
+/** Files with a target; their hashes again, since a medium may read differently the second time. Throws MALFORMED. */
+function copyOut(fd: number, { list }: Verified, targetOf: (entry: TarEntry) => string | undefined): void {
   const hashes = new Map(list.files.map(({ path, sha256 }) => [path, sha256]));
   for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
-    const hash = hashes.get(entry.path);
-    if (hash === undefined || !wanted(entry)) continue;
-    const path = target(entry);
+    const [hash, path] = [hashes.get(entry.path), targetOf(entry)];
+    if (hash === undefined || path === undefined) continue;
     if (entry.isDirectory) mkdirSync(path);
     else writeFile(path, content, hash);
     // As root only: other users cannot give files away. What belongs to the service's users is written as they.

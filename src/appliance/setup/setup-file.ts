@@ -1,7 +1,8 @@
 /** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
 
 import { cidrFault } from '../../shared/config/cidr.ts';
-import { checkValue, type Fault, nearest } from '../../shared/config/values.ts';
+import { isTable, unknownKey } from '../../shared/config/parse.ts';
+import { checkValue, type Fault } from '../../shared/config/values.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
 import { type TokenSpec, tokenFaults } from './token-specs.ts';
 
@@ -69,7 +70,6 @@ export function judgeSetup(document: Table): Judged {
 }
 
 function readSections(table: Table, prefix: string, into: Map<string, unknown>, faults: Fault[]): void {
-  const known = [...SECTIONS, 'token', 'secrets'];
   for (const [name, value] of Object.entries(table)) {
     const path = prefix + name;
     const found = setupKeys.find(({ key }) => key.path === path);
@@ -77,14 +77,8 @@ function readSections(table: Table, prefix: string, into: Map<string, unknown>, 
       if (isTable(value)) readSections(value, `${path}.`, into, faults);
       else faults.push({ path, message: `is a section: write [${path}]` });
     } else if (found !== undefined) readValue(found, value, path, into, faults);
-    else faults.push(unknownKey(path, value, isTable(value) ? known : setupKeys.map(({ key }) => key.path)));
+    else faults.push(unknownKey(path, value, [...SECTIONS, 'token', 'secrets'], pathsOf(setupKeys)));
   }
-}
-
-function unknownKey(path: string, value: unknown, known: readonly string[]): Fault {
-  const meant = nearest(path, known);
-  const what = isTable(value) ? 'no such section' : 'no such key';
-  return { path, message: meant === undefined ? what : `${what}; did you mean ${meant}?` };
 }
 
 function readValue(
@@ -98,6 +92,10 @@ function readValue(
   if ('value' in judged) into.set(key.path, judged.value);
   // The fault shows the value.
   else faults.push({ path, message: secret === true ? 'must be a string in quotes' : judged.fault });
+}
+
+function pathsOf(keys: readonly SetupKey[]): string[] {
+  return keys.map(({ key }) => key.path);
 }
 
 function networkOf(values: Values, hasWifi: boolean, faults: Fault[]): Network {
@@ -150,15 +148,8 @@ function readTokens(raw: unknown, faults: Fault[]): TokenSpec[] {
     for (const [name, value] of Object.entries(table)) {
       const found = tokenKeys.find(({ key }) => key.path === name);
       const path = `token[${i}].${name}`;
-      if (found === undefined)
-        faults.push({
-          ...unknownKey(
-            name,
-            value,
-            tokenKeys.map(({ key }) => key.path),
-          ),
-          path,
-        });
+      const names = pathsOf(tokenKeys);
+      if (found === undefined) faults.push({ ...unknownKey(name, value, names, names), path });
       else readValue(found, value, path, values, faults);
     }
     return Object.fromEntries(values) as unknown as TokenSpec;
@@ -185,10 +176,6 @@ function readSecrets(raw: unknown, faults: Fault[]): Map<string, string> {
   if (isTable(raw)) visit(raw, '');
   else if (raw !== undefined) faults.push({ path: 'secrets', message: 'is a section: write [secrets]' });
   return found;
-}
-
-function isTable(value: unknown): value is Table {
-  return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
 }
 
 /** Public keys of OpenSSH, as ssh.keys holds them. */

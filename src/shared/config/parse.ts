@@ -61,15 +61,19 @@ function flatten(
     } else if (paths.includes(path) || oldPaths.includes(path)) {
       into.set(path, value);
     } else {
-      const what = isTable(value) ? 'no such section' : 'no such key';
-      faults.push({ path, message: what + suggestion(path, isTable(value) ? [...sections] : paths) });
+      faults.push(unknownKey(path, value, [...sections], paths));
     }
   }
 }
 
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   // Dates of TOML and lists are objects too, but not plain ones.
   return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+}
+
+export function unknownKey(path: string, value: unknown, sections: readonly string[], keys: readonly string[]): Fault {
+  const [what, known] = isTable(value) ? ['no such section', sections] : ['no such key', keys];
+  return { path, message: what + suggestion(path, known) };
 }
 
 function suggestion(name: string, known: readonly string[]): string {
