@@ -251,7 +251,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/brokers.ts -> hub/outbox': ['hub/outbox/event.ts'],
   'hub/log-shipping.ts -> hub/kafka': ['hub/kafka/face.ts'],
   'hub/log-shipping.ts -> hub/outbox': ['hub/outbox/publisher/publisher.ts'],
-  'hub/upstream -> shared/config': ['shared/config/listen.ts'],
+  'hub/upstream -> shared/config': ['shared/config/config.ts', 'shared/config/listen.ts'],
   'hub/upstream -> hub/kafka': ['hub/kafka/face.ts'],
   // The types of what HTTP answers, made of its schemas.
   'hub/refdata -> shared/gen': ['shared/gen/http.ts'],

@@ -149,7 +149,7 @@ describe('status of a lost port', () => {
 });
 
 describe('log', () => {
-  test('shows entries to people and scripts, filtered', async () => {
+  test('shows what was sent and what was received, to people and scripts', async () => {
     await ok('open', pty.portName);
     await ok('send', 'log me');
     await pty.write(Buffer.from('heard'));
@@ -160,11 +160,6 @@ describe('log', () => {
     const mine = all.find(({ hex }) => hex === Buffer.from('log me').toString('hex'));
     assert.equal(mine?.dir, 'tx');
     assert.match((await ok('log', '--text')).stdout, /TX.*log me[\s\S]*RX.*heard/);
-    assert.ok(lines(await ok('log', '--json', '--dir', 'rx')).every(({ dir: found }) => found === 'rx'));
-    assert.deepEqual(lines(await ok('log', '--json', '--after', String(all.at(-1)?.id))), []);
-    assert.equal(lines(await ok('log', '--json', '--last', '1')).length, 1);
-    assert.deepEqual(lines(await ok('log', '--json', '--until', '1h')), []);
-    assert.equal(lines(await ok('log', '--json', '--since', '1h')).length, all.length);
   });
 
   test('export as raw bytes, JSON lines and pcapng that Wireshark reads', async () => {
@@ -232,13 +227,6 @@ describe('monitor', () => {
     await until('PONG', () => screen().includes('PONG'));
     terminal.stdin?.write('\x1d');
     await until('the end', () => /status 0 restored/.test(report()));
-  });
-
-  test('in a script: lines in, answers out', async () => {
-    const env = { LINESIDE_SOCKET: daemon.socket };
-    const outcome = await runCli(['monitor', '--enter', 'crlf', '--wait', '2'], { env, stdin: 'PING\n' });
-    assert.equal(outcome.status, 0, outcome.stderr);
-    assert.match(outcome.stdout, /PONG/);
   });
 });
 

@@ -87,10 +87,4 @@ describe('the hub by its commands', () => {
     assert.equal((await cli('outbox', 'dead-letters', 'requeue', '1')).status, 5);
     assert.match((await cli('audit', '--action', 'records.imported', '--limit', '1')).stdout, /from the office/);
   });
-
-  test('asks for a token over TCP', async () => {
-    const refused = await runCli(['outbox', '--host', hub.address]);
-    assert.equal(refused.status, 4);
-    assert.match(refused.stderr, /--token-file FILE/);
-  });
 });

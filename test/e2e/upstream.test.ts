@@ -105,23 +105,6 @@ describe('the serial log on its way to a broker', { skip }, () => {
     assert.equal(await both.stop(), 0);
   });
 
-  test('switched off for a while, it goes on where it was: nothing twice, nothing left out', async () => {
-    const topic = 'off.log';
-    const both = await startBoth({ config: config(broker, topic) });
-    await writeEntries(both.client, 30);
-    await shipped(both);
-    assert.equal(await both.stop(), 0);
-    const off = await startBoth({ dir: both.dir, config: config(broker, topic, { to: 'off' }) });
-    await writeEntries(off.client, 20, 200, 30);
-    assert.equal(await off.stop(), 0);
-    const on = await startBoth({ dir: both.dir, config: config(broker, topic) });
-    await writeEntries(on.client, 10, 200, 50);
-    await shipped(on);
-    const found = await same(on, topic);
-    assert.deepEqual([found.entries.length, found.duplicates, found.gaps.length], [60, 0, 0]);
-    assert.equal(await on.stop(), 0);
-  });
-
   test('what the topic or the configuration finds too large stops nothing: smaller batches, and a gap for one entry', async () => {
     const topic = 'small.log';
     await broker.admin.createTopic(topic, 1, { 'max.message.bytes': '20000' });
@@ -177,33 +160,6 @@ describe('the serial log on its way to a broker', { skip }, () => {
     const told = both.logLines.filter((line) => line.includes('will never get these entries'));
     assert.deepEqual([told.length, told[0]?.includes(`entries=${gap.entries}`)], [1, true]);
     assert.equal(await both.stop(), 0);
-  });
-
-  test('a log that was lost with its card: the end that nobody will see is open, and the new log begins', async () => {
-    const topic = 'replaced.log';
-    const both = await startBoth({ config: config(broker, topic) });
-    await writeEntries(both.client, 40);
-    await shipped(both);
-    const old = (await logOf(both.client)).logId;
-    await broker.kill();
-    await writeEntries(both.client, 25, 200, 40);
-    await until('they wait', async () => (await figure(both, 'lag_entries')) === 25, DELIVERED_MS);
-    assert.equal(await both.stop(), 0);
-    removeLog(join(both.dir, 'data'));
-    const again = await startBoth({ dir: both.dir });
-    await writeEntries(again.client, 15, 200, 65);
-    await broker.restart();
-    await until('the new log is sent', async () => (await figure(again, 'lag_entries')) === 0, DELIVERED_MS);
-    const after = await same(again, topic);
-    assert.notEqual(after.logId, old);
-    const before = shippedOf(after.batches, old);
-    assert.equal(before.entries.length, 40);
-    const reason = 'the log was replaced by another';
-    assert.deepEqual(before.gaps, [
-      { cause: 'LOG_REPLACED', firstId: 41, lastId: 65, entries: 25, openEnded: true, reason },
-    ]);
-    assert.deepEqual(after.gaps, []);
-    assert.equal(await again.stop(), 0);
   });
 
   test('a full card, and the log removed to make room: what could not be stored is a gap, at the start of the next log too', async (t) => {

@@ -109,6 +109,37 @@ describe('the shipper', () => {
     }
   });
 
+  it('goes on where its predecessor ended: nothing twice, nothing left out', async (t) => {
+    const box = new Box(t);
+    box.line.lastId = 30;
+    box.shipper.start();
+    await box.sent(30);
+    await box.stop();
+    box.line.lastId = 60;
+    box.begin().start();
+    await box.sent(60);
+    assert.deepEqual(box.transport.ids, upTo(60));
+  });
+
+  it('a log that was lost with its card ends with a gap of what waited, and the new log begins', async (t) => {
+    const box = new Box(t);
+    const places = [{ logId: 'lost', afterId: 40, lastId: 65 }];
+    box.file.saved = { places, budget: { ranMs: 0, hours: [] }, unset: nothingUnset };
+    Object.assign(box.line, { firstId: 66, lastId: 80 });
+    box.shipper.start();
+    await box.sent(80);
+    assert.deepEqual(box.transport.ids, upTo(80, 66));
+    const gaps = box.transport.stored.flatMap(({ logId, gaps }) =>
+      gaps.map(({ cause, firstId, lastId, entries, openEnded }) => [
+        logId,
+        cause,
+        ...[firstId, lastId, entries].map(Number),
+        openEnded,
+      ]),
+    );
+    assert.deepEqual(gaps, [['lost', Cause.LOG_REPLACED, 41, 65, 25, true]]);
+  });
+
   it('corrects times that were sent before the clock was set, also when the hub was killed right after sending them', async (t) => {
     for (const name of ['kafka', 'collector'] as const) {
       const killed = new Box(t, {}, name);

@@ -1,24 +1,8 @@
 /** Sending the serial log to the central side: its settings, and the interface of a transport (Kafka, a collector). */
+import type { Config } from '../../shared/config/config.ts';
 
-/** Of the configuration's section [upstream]. */
-export interface UpstreamSettings {
-  readonly topic: string;
-  readonly compression: 'none' | 'gzip' | 'zstd';
-  readonly batchBytes: number;
-  readonly lingerMs: number;
-  /** 0: no cap. */
-  readonly maxKbitPerS: number;
-  /** 0: no budget. */
-  readonly maxBytesPerDay: number;
-  /** host:port, [v6]:port */
-  readonly collector: string;
-  /** '': no token. */
-  readonly collectorTokenFile: string;
-  /** PEM; '': the authorities of the system. */
-  readonly collectorCaFile: string;
-  /** Plaintext, also to another machine. */
-  readonly collectorInsecure: boolean;
-}
+/** The configuration's section [upstream]. */
+export type UpstreamSettings = Config['upstream'];
 
 /** The batch that is sent. */
 export interface BatchRange {
