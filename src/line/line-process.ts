@@ -11,8 +11,8 @@ import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check, HealthReport } from '../shared/host/health-report.ts';
 import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
 import { lineStatus } from '../shared/host/status-text.ts';
-import { type GrpcServers, startGrpcServers } from './grpc/server.ts';
-import { openSerialLog, type SerialLog } from './log/serial-log.ts';
+import { startGrpcServers } from './grpc/server.ts';
+import { openSerialLog } from './log/serial-log.ts';
 import { Inventory } from './port/inventory.ts';
 import { type DataBits, type LineConfig, Parity, type StopBits, stopBitsNames } from './port/line-config.ts';
 import { LineMemory } from './port/line-memory.ts';
@@ -21,7 +21,7 @@ import { PortOwner } from './port/owner.ts';
 
 /** A stop that took longer met a disk or a driver that hangs. */
 const LONG_STOP_MS = 3_000;
-/** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to hear of it. */
+/** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to get the answer. */
 const SEND_GRACE_MS = 500;
 
 export interface LineProcess {
@@ -40,7 +40,7 @@ export interface LineStart {
   readonly version: string;
   /** What the last reload found wrong; '': nothing. */
   readonly configurationRefused: () => string;
-  /** Told what the start is at. */
+  /** Reports the step of the start under way. */
   readonly stage: (text: string) => void;
 }
 
@@ -51,14 +51,15 @@ export async function startLine(start: LineStart): Promise<LineProcess> {
   const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
   try {
-    const { log, owner, servers } = await build(start, (what, stopIt) => stops.push({ what, stop: stopIt }));
+    const built = await build(start, (what, stopIt) => stops.push({ what, stop: stopIt }));
+    const { log, owner, servers } = built;
     const configure = async (changed: Config): Promise<readonly string[]> => {
       const notTaken = await servers.configure(changed);
       log.limit(changed.log);
       owner.limit(changed.serial);
       return notTaken;
     };
-    return { addresses: servers.addresses, healthReport: healthReportOf(log, owner, servers), configure, stop };
+    return { addresses: servers.addresses, healthReport: healthReportOf(built), configure, stop };
   } catch (error) {
     await stop().catch((also: unknown) =>
       start.logger.error('stopping after a failed start', { error: messageOf(also) }),
@@ -69,13 +70,9 @@ export async function startLine(start: LineStart): Promise<LineProcess> {
 
 type OnStop = (what: string, stop: () => Promise<void>) => void;
 
-interface Built {
-  readonly log: SerialLog;
-  readonly owner: PortOwner;
-  readonly servers: GrpcServers;
-}
+type Built = Awaited<ReturnType<typeof build>>;
 
-function healthReportOf(log: SerialLog, owner: PortOwner, servers: GrpcServers): HealthReport {
+function healthReportOf({ log, owner, servers }: Built): HealthReport {
   const checks: Check[] = [{ name: 'the log worker', answers: () => log.answers() }];
   const address = probedAddress(servers.listening);
   if (address !== undefined) checks.push({ name: 'gRPC', answers: () => grpcAnswers(address) });
@@ -84,10 +81,7 @@ function healthReportOf(log: SerialLog, owner: PortOwner, servers: GrpcServers):
   return { checks, status };
 }
 
-async function build(
-  { config, logger, version, configurationRefused, stage }: LineStart,
-  onStop: OnStop,
-): Promise<Built> {
+async function build({ config, logger, version, configurationRefused, stage }: LineStart, onStop: OnStop) {
   const clock = systemClock;
   const release = await holdDataDirectory(config.data.dir, 'line');
   onStop('lock', async () => release());
@@ -134,7 +128,7 @@ async function build(
   stage('opening gRPC');
   const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version, configurationRefused });
   onStop('gRPC', async () => {
-    // What it rejects with is heard of in the port's own step.
+    // A failure is reported by the port's own step.
     const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));
     await servers.stop();
     grace.cancel();

@@ -10,13 +10,13 @@ import { holderOf } from '../shared/base/data-directory.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 
-/** How a hub ends that was asked to. */
+/** The exit of a hub after SIGTERM or its own reload. */
 const MEANT = 'exit status 0';
 
 export interface HubChildOptions {
   /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
-  /** Where an earlier hub may be at work. */
+  /** An earlier hub may still hold it. */
   readonly dataDir: string;
   /** From SIGTERM to SIGKILL. */
   readonly stopLimitMs: number;
@@ -37,21 +37,22 @@ export class HubChild {
     this.#options = options;
   }
 
-  /** Ends what an earlier service left, then starts the hub. Never fails: it goes on trying. */
+  /** Ends what an earlier service left, then starts the hub. Never fails: it keeps trying. */
   start(): void {
-    const { dataDir, stopLimitMs, clock, logger } = this.#options;
-    void endOrphan({ dataDir, limitMs: stopLimitMs, clock, logger, signal: this.#stopping.signal })
-      .catch((error: unknown) => logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }))
+    void endOrphan(this.#options, this.#stopping.signal)
+      .catch((error: unknown) =>
+        this.#options.logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }),
+      )
       .then(() => this.#on('due'));
   }
 
-  /** It reloads its configuration, and ends itself where that is for it, to be started again. */
+  /** The hub reloads its configuration; if keys of its own have changed it exits, and is started again. */
   reload(): void {
     this.#isReloading = true;
     this.#child?.kill('SIGHUP');
   }
 
-  /** Resolves when the process is gone: asked to end, killed after the limit. */
+  /** Resolves when the process is gone: SIGTERM, and SIGKILL after the limit. */
   stop(): Promise<void> {
     this.#stopping.abort();
     this.#on('stop');
@@ -126,7 +127,7 @@ export type HubState =
   /** No process; one is started when the wait is over. `failures`: how often in a row it died young. */
   | { readonly name: 'waiting'; readonly failures: number }
   | { readonly name: 'running'; readonly failures: number; readonly sinceMs: number }
-  /** Asked to end, and given a limit. */
+  /** SIGTERM was sent; `overdue` comes at the limit. */
   | { readonly name: 'stopping' }
   | { readonly name: 'killing' }
   | { readonly name: 'ended' };
@@ -188,33 +189,22 @@ function to(state: HubState, ...effects: readonly HubEffect[]): HubStep {
 /** Arguments of a hub that belongs to a `lineside serve`; a hub that systemd runs is left alone. */
 export const CHILD_ARGUMENTS = ['serve', '--role', 'hub', '--child'] as const;
 
-const LOOK_MS = 50;
+const POLL_MS = 50;
 /** After SIGKILL only a system call that hangs keeps a process. */
 const KILL_LIMIT_MS = 5_000;
 
-interface TakeoverOptions {
-  readonly dataDir: string;
-  /** Until the orphan is killed. */
-  readonly limitMs: number;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Gives up. */
-  readonly signal: AbortSignal;
-}
-
-/** Resolves when there is no orphan any more, or none that could be ended; rejects where that is not permitted. */
-async function endOrphan(options: TakeoverOptions): Promise<void> {
-  const { dataDir, limitMs, clock, logger, signal } = options;
+/** Resolves when there is no orphan any more, or none that could be ended; rejects if that is not permitted. The signal abandons it. */
+async function endOrphan({ dataDir, stopLimitMs, clock, logger }: HubChildOptions, signal: AbortSignal): Promise<void> {
   const pid = holderOf(dataDir, 'hub');
   if (pid === undefined || !isOrphan(pid)) return;
   logger.info('a hub is left of a service that was killed: stopping it', { pid });
   const gone = async (withinMs: number): Promise<boolean> => {
     const end = clock.monoMs() + withinMs;
-    while (isHub(pid) && !signal.aborted && clock.monoMs() < end) await pause(clock, LOOK_MS, signal);
+    while (isHub(pid) && !signal.aborted && clock.monoMs() < end) await pause(clock, POLL_MS, signal);
     return !isHub(pid);
   };
   send(pid, 'SIGTERM');
-  if ((await gone(limitMs)) || signal.aborted) return;
+  if ((await gone(stopLimitMs)) || signal.aborted) return;
   logger.warn('it does not stop: killing it', { pid });
   send(pid, 'SIGKILL');
   await gone(KILL_LIMIT_MS);

@@ -1,4 +1,4 @@
-/** `lineside serve`: runs the service, or one process of it, until a signal asks it to stop. */
+/** `lineside serve`: runs the service, or one process of it, until a signal stops it. */
 import { resolve as absolute } from 'node:path';
 import { parseArgs } from 'node:util';
 import { systemClock } from '../shared/base/clock.ts';
@@ -45,8 +45,8 @@ interface Asked {
   /** Reads it again. Throws CONFIG_INVALID. */
   readonly read: () => Loaded;
   readonly role: Role;
-  /** The hub's own command, where this process starts one. */
-  readonly hubCommand: readonly [string, ...string[]];
+  /** The hub's own command, if this process starts one. */
+  readonly hubCommand: readonly [string, ...string[]] | undefined;
 }
 
 /** A process of the service once it is up: what to write of it, how to stop it. */
@@ -132,7 +132,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
     const handed = await handedOver(role);
     const read = (): Loaded => load(values.config, process.env, role === 'both' ? 'serve' : role, handed);
     const loaded = read();
-    const hubCommand = role === 'both' ? await ownHub(values.config) : ([''] as const);
+    const hubCommand = role === 'both' ? await ownHub(values.config) : undefined;
     return { loaded, read, role, hubCommand };
   } catch (error) {
     const { message, hint } = asLinesideError(error);
@@ -155,7 +155,7 @@ function roleOf(given: string | undefined): Role {
 }
 
 /** This program again, by the same Node with the same options. */
-async function ownHub(configFile: string | undefined): Promise<Asked['hubCommand']> {
+async function ownHub(configFile: string | undefined): Promise<[string, ...string[]]> {
   const { CHILD_ARGUMENTS } = await import('./hub-child.ts');
   const main = process.argv[1] ?? '';
   const config = configFile === undefined ? [] : ['--config', absolute(configFile)];
@@ -194,7 +194,7 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
   const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
   const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
-  const hub = asked.role === 'both' ? await startHubChild(asked, logger) : undefined;
+  const hub = await startHubChild(asked, logger);
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
   const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.stopGraceMs + HUB_STOP_MS);
   const reload = async (): Promise<Reloaded> => {
@@ -207,16 +207,17 @@ async function startLine({ asked, logger, version, report }: Start): Promise<Run
 }
 
 /** Once the line is up: a second service in the same place has failed by then, and touches no hub. */
-async function startHubChild({ loaded, hubCommand }: Asked, logger: Logger): Promise<HubChild> {
+async function startHubChild({ loaded, hubCommand: command }: Asked, logger: Logger): Promise<HubChild | undefined> {
+  if (command === undefined) return undefined;
   const { HubChild } = await import('./hub-child.ts');
   const { data, outbox } = loaded.config;
   const stopLimitMs = outbox.stopGraceMs + HUB_STOP_MS;
-  const hub = new HubChild({ command: hubCommand, dataDir: data.dir, stopLimitMs, clock: systemClock, logger });
+  const hub = new HubChild({ command, dataDir: data.dir, stopLimitMs, clock: systemClock, logger });
   hub.start();
   return hub;
 }
 
-/** Why the process is to end; '': it goes on. To systemd the reload is over by then in either case. */
+/** Why the process is to end; '': it continues. Either way systemd has been notified that the reload is complete. */
 async function reload(running: Running, report: SystemdReport, logger: Logger, who: string): Promise<string> {
   report.reloading();
   try {

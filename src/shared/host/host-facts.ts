@@ -4,8 +4,8 @@ import type { HostFacts as Shown } from '../gen/http.ts';
 
 /** `hub` is not a fact about the machine: the HTTP interface adds it. */
 export type HostFacts = Omit<Shown, 'hub'>;
-/** 'unknown': the kernel does not tell, which is not 'no'. */
-export type Told = HostFacts['throttled'];
+/** 'unknown': the kernel does not report it, which is not 'no'. */
+export type TriState = HostFacts['throttled'];
 /** The file system of the hub's data, and the card or disk below it. */
 export type DiskFacts = HostFacts['disk'];
 export type BootFacts = HostFacts['boots'];

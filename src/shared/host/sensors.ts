@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import type { DiskFacts, SlotFacts, Told } from './host-facts.ts';
+import type { DiskFacts, SlotFacts, TriState } from './host-facts.ts';
 
 export interface SensorRoots {
   readonly sys: string;
@@ -31,14 +31,14 @@ export function temperature({ sys }: SensorRoots): number | null {
 }
 
 export interface Power {
-  readonly throttled: Told;
-  readonly underVoltage: Told;
+  readonly throttled: TriState;
+  readonly underVoltage: TriState;
 }
 
 /**
- * Raspberry Pi's own kernel has get_throttled, which tells both. Else the hwmon driver of its firmware tells the voltage
- * where it is built (Debian's kernel has it not), and a cooling device that is in use tells of throttling; one that is
- * not in use tells nothing, since the firmware throttles on its own.
+ * Raspberry Pi's own kernel has get_throttled, which reports both. Otherwise the hwmon driver of its firmware reports the voltage
+ * if it is built (not in Debian's kernel), and a cooling device that is in use means throttling; one that is not in use
+ * means nothing, since the firmware also throttles.
  */
 export function power({ sys }: SensorRoots): Power {
   const bits = hexOf(text(join(sys, 'devices/platform/soc/soc:firmware/get_throttled')));
@@ -56,7 +56,12 @@ export function power({ sys }: SensorRoots): Power {
 
 type Wear = Pick<DiskFacts, 'writtenBytes' | 'writtenBytesEver' | 'lifeUsedPercent' | 'reserve'>;
 
-const unknownWear: Wear = { writtenBytes: null, writtenBytesEver: null, lifeUsedPercent: null, reserve: 'unknown' };
+export const unknownWear: Wear = {
+  writtenBytes: null,
+  writtenBytesEver: null,
+  lifeUsedPercent: null,
+  reserve: 'unknown',
+};
 const sectorBytes = 512;
 
 /** `device`: of the file system, as the kernel numbers it (stat's dev). One that is on no block device of its own is unknown. */
@@ -134,7 +139,7 @@ const underVoltageBit = 1 << 0;
 const throttledNowBits = (1 << 1) | (1 << 2) | (1 << 3);
 
 /** The lower half is of now, the upper of some time since the boot. */
-function throttledBits(bits: number): { throttled: Told; underVoltage: Told } {
+function throttledBits(bits: number): { throttled: TriState; underVoltage: TriState } {
   return {
     throttled: (bits & throttledNowBits) === 0 ? 'no' : 'yes',
     underVoltage: (bits & underVoltageBit) === 0 ? 'no' : 'yes',

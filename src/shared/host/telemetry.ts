@@ -1,4 +1,4 @@
-/** Telemetry of the machine: looked at every half minute, apart from all requests; asked for, it is there. */
+/** Telemetry of the machine: sampled every half minute, independent of requests. */
 
 import { readFileSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { replaceSynced } from '../base/synced-file.ts';
 import type { ClockSync } from './clock-sync.ts';
 import type { BootFacts, HostAdmin, HostFacts } from './host-facts.ts';
 import { hostRules } from './host-rules.ts';
-import { deviceOf, power, realRoots, type SensorRoots, slot, temperature, wear } from './sensors.ts';
+import { deviceOf, power, realRoots, type SensorRoots, slot, temperature, unknownWear, wear } from './sensors.ts';
 
 /** A look takes some milliseconds, and nothing here changes faster than that is worth knowing. */
 const periodMs = 30_000;
@@ -42,14 +42,7 @@ const nothing: Sampled = {
   underVoltage: 'unknown',
   memory: { totalBytes: null, availableBytes: null },
   load: { averages: [], processors: 0, usedPercent: null },
-  disk: {
-    totalBytes: null,
-    freeBytes: null,
-    writtenBytes: null,
-    writtenBytesEver: null,
-    lifeUsedPercent: null,
-    reserve: 'unknown',
-  },
+  disk: { totalBytes: null, freeBytes: null, ...unknownWear },
 };
 
 export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {

@@ -4,7 +4,7 @@
  */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { messages } from '../../../shared/gen/messages.js';
-import type { HostFacts, Told } from '../../../shared/host/host-facts.ts';
+import type { HostFacts, TriState } from '../../../shared/host/host-facts.ts';
 import type { LineNumbers } from '../../../shared/proto/line-status.ts';
 import type { CertificateEnd, ServiceFaults } from '../../health/face.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
@@ -138,7 +138,7 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
   ],
 ];
 
-const flag = (told: Told): Figure => (told === 'unknown' ? undefined : told === 'yes');
+const flag = (state: TriState): Figure => (state === 'unknown' ? undefined : state === 'yes');
 
 export const hostMetrics: readonly Metric<HostFacts>[] = [
   ['uptime_seconds', 'Since the machine was switched on.', (m) => m.uptimeSeconds],
