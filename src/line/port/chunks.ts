@@ -1,6 +1,6 @@
 /**
  * Cuts the received bytes into chunks: the bytes up to the next silence on the line, CHUNK_BYTES or the longest time,
- * whichever comes first. Pure: time comes in with the bytes, and the owner of the timer asks when to call again.
+ * whichever comes first. Pure: time comes in with the bytes; lookInMs() gives the owner of the timer the next call.
  *
  * A read tells when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
  * the time for which a UART holds bytes back, nor the time in which the process did not run. If unsure, chunks are joined.
@@ -62,7 +62,7 @@ export class ChunkCutter {
   #readMs = 0;
   /** Silence counts from here: the last read, or the first empty poll after the process did not run. */
   #silentFromMs = 0;
-  /** The next look, and when it was asked for: the process ran at that moment. */
+  /** The next look, and when its timer was started: the process ran at that moment. */
   #lookAtMs = Number.POSITIVE_INFINITY;
   #lookAskedMs = 0;
 
@@ -112,7 +112,7 @@ export class ChunkCutter {
     return inMs;
   }
 
-  /** The process did not run since the look was asked for: poll the port, then call polled(), before look(). */
+  /** The process did not run since the timer was started: poll the port, then call polled(), before look(). */
   late(monoMs: number): boolean {
     return monoMs > this.#lookAtMs + TIMER_LATE_MS;
   }

@@ -1,4 +1,4 @@
-/** What the API asks of the line, and what the line shows: its requests, its state and what it counts. */
+/** The requests of the API to the line, and the line's state and counters. */
 import { type FieldOf, lineside } from '../../shared/proto/services.ts';
 import type { EffectiveSettings, LineConfig } from './line-config.ts';
 
@@ -16,7 +16,7 @@ export interface SendRequest {
   readonly payload: Uint8Array;
   /** The sender: the queue is fair between callers, and first come first served for each. */
   readonly caller: string;
-  /** Fires when the caller goes away: a packet that has not reached the port is not sent. */
+  /** Fires when the caller cancels or disconnects: a packet that has not reached the port is not sent. */
   readonly signal: AbortSignal;
   /** Monotonic time (Clock.monoMs) by which the caller wants its answer; undefined: serial.write_timeout_ms alone. */
   readonly deadlineMs: number | undefined;

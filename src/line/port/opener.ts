@@ -1,4 +1,4 @@
-/** Opens devices for the owner, one at a time, which has not to wait: each attempt has one outcome, or a failure at its limit first. */
+/** Opens devices, one at a time, without making the owner wait: each attempt has one outcome, or fails at its limit. */
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import type { Port } from './inventory.ts';
@@ -16,14 +16,14 @@ export type Outcome =
   | { readonly kind: 'opened'; readonly target: Target; readonly device: Device }
   | { readonly kind: 'openFailed'; readonly error: LinesideError };
 
-/** Given each outcome, also those of attempts that do not count any more; resolves when it was handled. */
+/** Gets each outcome, also those of abandoned attempts; resolves when it was handled. */
 type Report = (attempt: symbol, outcome: Outcome) => Promise<void>;
 
 export class Opener {
   readonly #clock: Clock;
   readonly #openDevice: OpenDevice;
   readonly #report: Report;
-  /** The attempt that counts. */
+  /** undefined: abandoned, or claimed. */
   #current: symbol | undefined;
   #underWay: Promise<void> = Promise.resolve();
 
@@ -47,7 +47,7 @@ export class Opener {
     });
   }
 
-  /** True once, for the first outcome of the attempt that counts. */
+  /** True once: for the first outcome of the current attempt. */
   claim(attempt: symbol): boolean {
     if (this.#current !== attempt) return false;
     this.#current = undefined;
@@ -58,7 +58,7 @@ export class Opener {
     this.#current = undefined;
   }
 
-  /** Resolves when nothing is under way any more (abandoned attempts included), within a limit. */
+  /** Resolves when no attempt is in flight (abandoned ones included), within a limit. */
   async idle(): Promise<void> {
     await endsWithin(this.#clock, ABANDONED_LIMIT_MS, this.#underWay);
   }

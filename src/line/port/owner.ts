@@ -1,6 +1,6 @@
 /**
- * The port owner: the one place that opens, closes, loses and gets back the port. What happens next is decided by the
- * pure state machine (state.ts); here its effects are carried out, one after the other.
+ * The port owner opens, closes, loses and reopens the port. The pure state machine (state.ts) decides each step; the owner
+ * carries out its effects, one after the other.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { BurstLog } from '../../shared/base/burst-log.ts';
@@ -95,7 +95,7 @@ export class PortOwner {
     this.#watch = options.inventory.watch(() => void this.#input({ kind: 'retry' }));
   }
 
-  /** At start: gets back what was open, or opens what the configuration says; a port that is not there yet is waited for. */
+  /** At start: reopens the port that was open, or opens that of the configuration; retries until the port exists. */
   async resume(config: LineConfig): Promise<void> {
     const error = new LinesideError('PORT_NOT_FOUND', `${config.portName} has not been found since the start`);
     await this.#input({ kind: 'resume', target: { config, port: undefined }, error });

@@ -1,6 +1,6 @@
 /**
  * Calls back soon after a port may have appeared. By inotify on the directories, not by the kernel's uevent socket:
- * devtmpfs makes the node as part of the same add event, and inotify also tells when udev has set the permissions
+ * devtmpfs makes the node as part of the same add event, and inotify also reports when udev has set the permissions
  * or made a link, and when a simulator has made its PTY, none of which the kernel announces.
  */
 import { type FSWatcher, globSync, statSync, watch } from 'node:fs';
@@ -146,7 +146,7 @@ function matchesNow(pattern: string): readonly string[] {
   }
 }
 
-/** The directory itself, or the nearest one above it: it tells when the next level is made. */
+/** The directory itself, or the nearest one above it, where the next level will appear. */
 function nearestExisting(directory: string): { readonly path: string; readonly identity: string } {
   for (let at = directory; ; at = dirname(at)) {
     const found = statOf(at);

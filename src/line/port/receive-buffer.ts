@@ -1,7 +1,7 @@
 /**
  * The receive buffer behind ReceivePacket: chunks in, packets out. With a packet size the bytes are framed by
  * serialport's byte-length parser; without one every chunk is a packet. Bounded in bytes and in packets (each costs
- * memory beyond its bytes); when full the oldest packet goes, and is counted.
+ * memory beyond its bytes); when full the oldest packet is dropped and counted.
  */
 import { ByteLengthParser } from '@serialport/parser-byte-length';
 import type { ReceivedPacket } from './line.ts';
@@ -50,7 +50,7 @@ export class PacketBuffer {
     });
   }
 
-  /** Takes a chunk, and says what had to be dropped for it. */
+  /** Answers what was dropped to make room. */
   add(chunk: Uint8Array, receivedAtMs: number): Dropped {
     let packets = 0;
     let bytes = 0;
@@ -82,7 +82,6 @@ export class PacketBuffer {
     return { ...oldest, seqId, droppedBefore };
   }
 
-  /** Ends it: nothing can be taken any more. */
   clear(): void {
     this.#framer?.destroy();
     this.#framer = undefined;
@@ -151,7 +150,7 @@ export class PacketRing {
     return { payload: new Uint8Array(this.#content.subarray(from, from + length)), receivedAtMs };
   }
 
-  /** Drops the oldest packet and says how long it was; undefined when there is none. */
+  /** Answers the length of the dropped packet; undefined when there is none. */
   drop(): number | undefined {
     const length = this.#lengths[this.#first];
     if (length === undefined) return undefined;

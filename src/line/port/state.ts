@@ -2,7 +2,7 @@
  * The state machine of the port owner. Pure: state and input give the next state and what is to be done, in order.
  *
  *   closed     nothing is open
- *   opening    Open was called; `previous` says what to go back to when it fails
+ *   opening    Open was called; `previous` is restored if it fails
  *   restoring  the new settings were refused after the old port was closed: it is being opened again as it was
  *   open       the port is open
  *   lost       it vanished; the next attempt comes with a timer or when a port appears
@@ -63,7 +63,7 @@ export type Effect =
   | { readonly kind: 'openDevice'; readonly target: Target }
   /** Find the target's port again by its stable name, then as openDevice. */
   | { readonly kind: 'findAndOpen'; readonly target: Target }
-  /** The outcome of the open under way is of no interest any more. */
+  /** Ignore the outcome of the open in flight. */
   | { readonly kind: 'abandonOpen' }
   /** The device that was just opened is the open one now; `fresh`: by Open, so the receive buffer begins again. */
   | { readonly kind: 'adopt'; readonly fresh: boolean }

@@ -30,7 +30,7 @@ interface TrafficOptions {
   readonly log: LineRecorder;
   readonly clock: Clock;
   readonly counters: LineCounters;
-  /** Asked for each packet: they may be changed. */
+  /** Read for each packet: a reload may change them. */
   readonly limits: () => LineLimits;
   readonly txLimits: QueueLimits;
   /** Packets were dropped from the full receive buffer. */

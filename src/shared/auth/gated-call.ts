@@ -6,7 +6,7 @@ import { type Metadata, ServerInterceptingCall, type ServerInterceptingCallInter
 import { errorCatalogue, LinesideError } from '../base/errors.ts';
 
 type Listener = Parameters<ServerInterceptingCallInterface['start']>[0];
-/** Throws or rejects with a LinesideError where the call may not go on. */
+/** Throws or rejects with a LinesideError if the call is refused. */
 type Admit = (metadata: Metadata) => void | Promise<void>;
 
 /** Passes messages straight through: the class it extends would wrap each in closures. */
@@ -24,17 +24,15 @@ export class GatedCall extends ServerInterceptingCall {
     this.#admit = admit;
   }
 
-  /** Its status is on its way, or its client is gone. */
+  /** Its status was sent, or its client has disconnected. */
   protected get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** The methods may have it from now on. */
   protected onAdmitted(): void {}
 
   protected onMessage(_message: unknown): void {}
 
-  /** It is over. */
   protected onEnd(): void {}
 
   override start(listener: Listener): void {

@@ -9,7 +9,7 @@ import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
 import { digestOf, parseTokens, type Role } from './tokens.ts';
 
-/** How long a revoked token may still be accepted; also bounds the cost of looking. (For an unknown one it looks at once.) */
+/** How long a revoked token may still be accepted; also bounds the cost of checks. (For an unknown token the file is checked at once.) */
 const RECHECK_MS = 1_000;
 
 export interface TokenOwner {
@@ -46,12 +46,12 @@ export class TokenWatch<Owner> {
     this.#o = options;
   }
 
-  /** Whose token it is; undefined: of none. */
+  /** The token's owner; undefined: there is no such token. */
   async find(token: string): Promise<Owner | undefined> {
     await this.#refreshIfOld();
     const owner = this.#ownerOf(token);
     if (owner !== undefined) return owner;
-    // It may have been added a moment ago. Only a look that begins now is sure to see it; one that is under way may not be.
+    // It may have been added a moment ago. Only a check that begins now is sure to see it; one in flight is not.
     await this.#checking;
     await this.#refresh();
     return this.#ownerOf(token);
@@ -86,7 +86,7 @@ export class TokenWatch<Owner> {
     if (this.#o.clock.monoMs() - this.#checkedAtMs >= RECHECK_MS) await this.#refresh();
   }
 
-  /** One look at a time; who comes meanwhile waits for the same one. */
+  /** One check at a time, shared by all callers. */
   #refresh(): Promise<void> {
     this.#checking ??= this.#look().finally(() => {
       this.#checkedAtMs = this.#o.clock.monoMs();

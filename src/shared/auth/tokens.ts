@@ -8,7 +8,7 @@ import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 
 /**
  * viewer and operator are for the line, over gRPC and over HTTP; the others are the reference-data interface's. No role
- * implies one of the other kind: admin may look at the line over HTTP, where it sees the box, and never touch it.
+ * implies one of the other kind: admin may read the line's state over HTTP, and never change the line.
  */
 export const roles = [
   'viewer',
@@ -75,7 +75,7 @@ function unreadable(file: string, cause: unknown): LinesideError {
   return new LinesideError('CONFIG_INVALID', `cannot read the tokens in ${file}: ${messageOf(cause)}`, { cause });
 }
 
-/** The tokens in the file's text; CONFIG_INVALID where it is no such file. */
+/** CONFIG_INVALID if the text is no file of tokens. */
 export function parseTokens(file: string, text: string): StoredToken[] {
   let content: unknown;
   try {

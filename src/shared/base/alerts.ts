@@ -48,7 +48,7 @@ export class Alerts<HealthReport> {
     this.#rules = rules;
   }
 
-  /** What fires now. An alert keeps its age while it goes on firing from look to look. */
+  /** The alerts that fire now. An alert keeps its age while it fires at each look. */
   look(healthReport: HealthReport, nowMs: number): readonly Alert[] {
     const firing: Alert[] = [];
     for (const { name, severity, forS = 0, value, summary } of this.#rules) {

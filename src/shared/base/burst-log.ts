@@ -63,7 +63,7 @@ export class AuthFailureLog extends BurstLog {
     super(clock, logger, 'refused a caller', 'refusals');
   }
 
-  /** `method`: what was asked for; a gRPC method, or an HTTP method and the pattern of its route. */
+  /** `method`: a gRPC method, or an HTTP method and the pattern of its route. */
   note(method: string, peer: string, reason: string): void {
     this.add({ peer, method, reason });
   }

@@ -26,7 +26,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after delayMs, or at once when the signal fires (it does not reject: the caller looks at the signal). */
+/** Resolves after delayMs, or at once when the signal fires (it does not reject: the caller checks the signal). */
 export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -40,7 +40,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   });
 }
 
-/** Waits for work, at most limitMs: true when it ended in time. Rejects when it rejects in time; what it does later is its own affair. */
+/** Waits for work, at most limitMs: true when it completed in time. Rejects when it rejects in time; a later outcome is ignored. */
 export async function endsWithin(clock: Clock, limitMs: number, work: Promise<unknown>): Promise<boolean> {
   let timer: Timer | undefined;
   const limit = new Promise<false>((resolve) => {

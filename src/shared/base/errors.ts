@@ -14,7 +14,7 @@ export const errorCatalogue = {
   NOT_CONNECTED: { contract: 'NOT_CONNECTED', grpc: 'FAILED_PRECONDITION', http: 409, retryable: true },
   QUEUE_FULL: { contract: 'INTERNAL_ERROR', grpc: 'RESOURCE_EXHAUSTED', http: 503, retryable: true },
   WRITE_TIMEOUT: { contract: 'INTERNAL_ERROR', grpc: 'DEADLINE_EXCEEDED', http: 504, retryable: true },
-  /** The caller went away, or the port was closed or reopened, before the packet reached the port. */
+  /** The caller cancelled or disconnected, or the port was closed or reopened, before the packet reached the port. */
   NOT_SENT: { contract: 'INTERNAL_ERROR', grpc: 'ABORTED', http: 503, retryable: true },
   BUFFER_EMPTY: { contract: 'NOT_FOUND', grpc: 'NOT_FOUND', http: 404, retryable: true },
   /** The port (or this platform) has no such thing as modem lines or break. */

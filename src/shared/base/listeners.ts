@@ -1,6 +1,6 @@
 /**
- * The listeners of an interface. One TCP address that another process has taken does not take the service away: the
- * others serve, and the taken one is tried again until it is free. Unix sockets and shares of connections are for both interfaces.
+ * The listeners of an interface. If another process holds one TCP address, the service listens on the
+ * others and retries that address until it is free. Unix sockets and shares of connections are for both interfaces.
  */
 import { chmod, lstat, rm } from 'node:fs/promises';
 import { connect, type Server, type Socket } from 'node:net';

@@ -24,7 +24,7 @@ export function residentBytes(): number {
   try {
     last = process.memoryUsage.rss();
   } catch {
-    // EMFILE: then above all a caller that asks how the process is must get an answer.
+    // EMFILE: a request for the state of the process must be answered then above all.
   }
   return last;
 }

@@ -1,4 +1,4 @@
-/** Runs once, when it is first asked for, for all callers. A failed run is tried again at the next call. */
+/** Runs once, at the first call, for all callers. A failed run is repeated at the next call. */
 export function once<T>(run: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {

@@ -1,6 +1,6 @@
-/** How much a counter rose within a window, from looks at it now and then; a counter that fell began again at 0. Pure. */
+/** The increase of a counter within a window, from samples of it; a counter that fell restarted at 0. Pure. */
 
-/** Looks that are kept: the window is exact to a sixtieth of itself. */
+/** Samples that are kept: the window is exact to a sixtieth of itself. */
 const KEPT = 60;
 
 export class RollingIncrease {
@@ -13,7 +13,7 @@ export class RollingIncrease {
     this.#windowMs = windowMs;
   }
 
-  /** The counter as it is now. The first look counts for nothing: when that was counted is not known. */
+  /** The counter as it is now. The first sample counts for nothing: when that was counted is not known. */
   note(value: number, nowMs: number): void {
     const before = this.#last;
     this.#last = value;

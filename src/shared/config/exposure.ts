@@ -7,7 +7,7 @@ import type { Fault } from './values.ts';
 type Face = 'grpc' | 'http';
 
 const lineRoles: readonly Role[] = ['viewer', 'operator'];
-/** Roles that admit a caller. The refdata-* roles open scopes, and nothing without a role of `http`. */
+/** Roles that admit a caller. The refdata-* roles only add scopes to another role of `http`. */
 const admitted: Record<Face, readonly Role[]> = { grpc: lineRoles, http: ['reader', 'writer', 'admin', ...lineRoles] };
 
 /**

@@ -173,7 +173,7 @@ export function describeConfig(loaded: Loaded): string[] {
   });
 }
 
-/** Keys whose file only systemd can supply, which `lineside config check` cannot look at. */
+/** Keys whose file only systemd can supply, which `lineside config check` cannot check. */
 export function describeCredentials({ settings }: Pick<Loaded, 'settings'>): string[] {
   return [...settings].flatMap(([path, { value }]) =>
     typeof value === 'string' && isCredential(value)

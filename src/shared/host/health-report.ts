@@ -7,7 +7,7 @@ import type { Notifier } from './notify.ts';
 export interface Check {
   /** As the log names it: "the log worker". */
   readonly name: string;
-  /** Returns or resolves where it is at work, throws or rejects where it is known not to be. */
+  /** Returns or resolves if it is alive, throws or rejects if it is known not to be. */
   readonly answers: () => Promise<void> | void;
 }
 
@@ -20,7 +20,7 @@ export interface HealthReport {
 
 /** A stage of the start that takes longer hangs: the largest is the look through a database on a slow card. */
 const STAGE_LIMIT_MS = 300_000;
-/** How often the status is looked at; it is sent when it has changed. */
+/** How often the status is computed; it is sent when it has changed. */
 const STATUS_MS = 5_000;
 
 export interface SystemdReportOptions {
@@ -128,19 +128,19 @@ export interface WatchdogOptions {
 
 /**
  * Part of the interval: how often the watchdog is fed, and the limit of a check's answer. A part that hangs for less than the
- * interval less one such part costs a round at most, since the question stays asked: a card may take seconds for an fsync.
+ * interval less one such part costs a round at most, since a check in flight is not repeated: a card may take seconds for an fsync.
  */
 const PART = 1 / 3;
 
 /**
- * Feeds systemd's watchdog while everything answers. That these rounds are made at all shows that the main loop turns; the
- * checks ask the rest. A part that does not answer is named in the log, the watchdog is not fed, and systemd kills the process
+ * Feeds systemd's watchdog while everything answers. That these rounds run at all shows that the main loop runs; the
+ * checks cover the rest. A part that does not answer is named in the log, the watchdog is not fed, and systemd kills the process
  * and starts it again.
  */
 export class Watchdog {
   readonly #o: WatchdogOptions;
   readonly #partMs: number;
-  /** Questions without an answer: they are not asked again. */
+  /** Checks in flight: they are not repeated. */
   readonly #pending = new Map<Check, Promise<void>>();
   readonly #unwell = new Set<Check>();
   /** One for each round: a single lasting promise would keep all that any round has waited for. */

@@ -20,7 +20,7 @@ export function probedAddress(listening: readonly ListenAddress[]): ListenAddres
   return unix ?? listening.find((one) => one.kind === 'tcp' && one.loopback && one.fd === undefined);
 }
 
-/** Rejects if no process accepts. Stays pending if one does and says nothing: the caller has a limit. */
+/** Rejects if no process accepts. Stays pending if one accepts and does not answer: the caller has a limit. */
 export async function grpcAnswers(address: ListenAddress): Promise<void> {
   const socket = await accepted(address);
   await new Promise<void>((resolve) => {
@@ -29,7 +29,7 @@ export async function grpcAnswers(address: ListenAddress): Promise<void> {
       session.destroy();
       resolve();
     };
-    // Accepted, and then ended by the other side: a connection too many, which was turned away.
+    // Accepted, and then closed by the remote: one connection too many.
     session.on('error', end).once('close', end);
     const headers = { ':method': 'POST', ':path': GRPC_PATH, 'content-type': 'application/grpc', te: 'trailers' };
     const call = session.request(headers);

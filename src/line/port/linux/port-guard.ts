@@ -54,7 +54,7 @@ async function refuseNonTty(path: string, found: Stats): Promise<void> {
   if (!found.isCharacterDevice()) throw notASerialPort(path, 'not a device');
   const number = deviceNumber(found.rdev);
   if (isTerminalOnly(number)) throw notASerialPort(path, 'a terminal or console');
-  // PTY slaves have no entry there; TCGETS2 tells the rest apart.
+  // PTY slaves have no entry there; TCGETS2 distinguishes the others.
   const subsystem = await readlink(`/sys/dev/char/${number.major}:${number.minor}/subsystem`).catch(() => 'tty');
   if (basename(subsystem) !== 'tty') throw notASerialPort(path, `a device of the kind "${basename(subsystem)}"`);
 }
@@ -91,7 +91,7 @@ export async function claimExclusive(port: PortToOpen, fd: number): Promise<void
   else await again.close();
 }
 
-// Which other process has a port, as far as /proc and the lock files tell. Nothing here opens the port.
+// The other process that holds a port, from /proc and the lock files. Nothing here opens the port.
 
 /** Where programs of the UUCP tradition (minicom, cu, pppd) leave LCK..<name> with their pid. */
 const LOCK_DIRECTORY = '/run/lock';
@@ -127,7 +127,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-// What the system says when a port cannot be opened, as an error of the catalogue. Pure.
+// The system's error when a port cannot be opened, as an error of the catalogue.
 
 interface Meaning {
   readonly code: ErrorCode;

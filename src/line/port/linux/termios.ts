@@ -52,7 +52,7 @@ const parityFlags: Readonly<Record<Parity, number>> = {
 };
 const PARITY_MASK = PARENB | PARODD | CMSPAR;
 
-/** Rates with a code of their own, in the order of the codes; other programs that look at the port then see an ordinary rate. All others: BOTHER. */
+/** Rates with a code of their own, in the order of the codes: other programs then read an ordinary rate. All others: BOTHER. */
 const codedRates: readonly (readonly [firstCode: number, rates: readonly number[]])[] = [
   [0o1, [50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400]],
   [0o10001, [57600, 115200, 230400, 460800, 500000, 576000, 921600, 1000000, 1152000]],
@@ -116,7 +116,7 @@ export function rawTermios(settings: LineSettings, former: Termios): Termios {
   };
 }
 
-/** What the kernel says the line is set to. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */
+/** The settings that the kernel reports. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */
 export function settingsOf(termios: Termios, onePointFive: boolean): LineSettings {
   const { cflag } = termios;
   const dataBits = (((cflag & CSIZE) >> CSIZE_SHIFT) + MIN_DATA_BITS) as DataBits;

@@ -104,7 +104,7 @@ export function getCounters(fd: number): KernelCounters {
   return Object.fromEntries(counterNames.map((name, i) => [name, bytes.readUInt32LE((4 + i) * 4)])) as KernelCounters;
 }
 
-/** Asks the driver to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */
+/** The driver is to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */
 export function setLowLatency(fd: number): void {
   const bytes = Buffer.alloc(SERIAL_STRUCT_BYTES);
   ioctl(fd, 'TIOCGSERIAL', TIOCGSERIAL, bytes);

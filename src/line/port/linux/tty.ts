@@ -32,7 +32,7 @@ import { TtyWriter, type WriteResult } from './writer.ts';
 
 /** A close ends within 2 s whatever the line does; this leaves the rest of the service its share. */
 export const CLOSE_LIMIT_MS = 1_500;
-/** While reading is paused nothing is read that would show an unplug: so often it is looked for. */
+/** While reading is paused no read would show an unplug: the interval at which the port is checked. */
 const PAUSED_LOOK_MS = 250;
 
 export interface DeviceEvents {
@@ -221,7 +221,7 @@ function attempt(call: () => void): void {
   try {
     call();
   } catch {
-    // The port may be gone already: then there is nothing to undo.
+    // The port may be lost already: there is nothing to undo.
   }
 }
 
@@ -233,7 +233,7 @@ interface BoundPort {
 
 /**
  * Opens and configures a port and reads its settings back. Rejects with a LinesideError: PORT_NOT_FOUND, PORT_BUSY,
- * PORT_PERMISSION, PORT_IO, SETTING_REFUSED (the message names the setting, what was asked and what was got).
+ * PORT_PERMISSION, PORT_IO, SETTING_REFUSED (the message names the setting, the requested and the actual value).
  * A port that is held by another process keeps its settings.
  */
 export async function openTty(port: PortToOpen, settings: LineSettings): Promise<Device> {
@@ -254,7 +254,7 @@ export async function openTty(port: PortToOpen, settings: LineSettings): Promise
     return new TtyDevice({ port, effective, guard, bound, stream, clock: systemClock });
   } catch (thrown) {
     for (const step of undo.reverse()) {
-      // The port may be gone, or never took its settings: the error that brought us here says more.
+      // The port may be lost, or never took its settings: the first error is the one to report.
       await Promise.resolve()
         .then(step)
         .catch(() => undefined);
