@@ -10,6 +10,7 @@ import {
   type Start,
 } from '../../src/hub/kafka/librdkafka.ts';
 import { type Clock, systemClock } from '../../src/shared/base/clock.ts';
+import { users } from './kafka.ts';
 
 // rd_kafka_admin_op_t, rd_kafka_ResourceType_t, rd_kafka_ResourcePatternType_t, rd_kafka_AclOperation_t, rd_kafka_AclPermissionType_t
 const DELETE_TOPICS = 2;
@@ -104,4 +105,29 @@ function bindings(make: (...given: BindingArguments) => Pointer | null, acls: re
       make(RESOURCE[resource], name, PATTERN[pattern], `User:${user}`, '*', OPERATION[operation], ALLOW, ...text),
     ),
   );
+}
+
+/** Topics that begin with this are the device's to write. */
+export const TOPIC_PREFIX = 'refdata.cuod.events';
+
+/** The device may write, create and describe below the prefix; the consumer reads the public topic, by its literal name. */
+export function standardAcls(prefix = TOPIC_PREFIX): Acl[] {
+  const device = { user: users.device.name, resource: 'topic', pattern: 'prefixed', name: prefix } as const;
+  const consumer = {
+    user: users.consumer.name,
+    resource: 'topic',
+    pattern: 'literal',
+    name: `${prefix}.public`,
+  } as const;
+  return [
+    ...(['write', 'create', 'describe', 'describeConfigs'] as const).map((operation) => ({ ...device, operation })),
+    ...(['read', 'describe'] as const).map((operation) => ({ ...consumer, operation })),
+    {
+      user: users.consumer.name,
+      resource: 'group',
+      pattern: 'prefixed',
+      name: `${users.consumer.name}.`,
+      operation: 'read',
+    },
+  ];
 }

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { freePort } from '../free-port.ts';
-import { standardAcls, TOPIC_PREFIX } from './acls.ts';
-import { type Admin, administrator } from './admin.ts';
+import { type Admin, administrator, standardAcls, TOPIC_PREFIX } from './admin.ts';
 import { kafkaJars, Missing } from './jars.ts';
 import { type KafkaPorts, type KafkaProcess, startKafka, users } from './kafka.ts';
 

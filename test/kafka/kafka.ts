@@ -6,10 +6,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Certificates, certificatesIn, makeCertificates } from './certificates.ts';
+import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 
 export interface KafkaPorts {
   readonly plain: number;
@@ -56,6 +56,8 @@ const CLUSTER_ID = 'bGluZXNpZGUtdGVzdC0wMQ';
 const SCRAM_ITERATIONS = 4_096;
 const START_LIMIT_MS = 60_000;
 
+type Certificates = Readonly<Record<'caFile' | 'strangerCaFile' | 'goodFile' | 'expiredFile', string>>;
+
 export interface KafkaProcess {
   readonly child: ChildProcess;
   readonly certificates: Certificates;
@@ -65,7 +67,7 @@ export interface KafkaProcess {
 /** Resolves when it takes connections; rejects with its log when it ends instead. */
 export async function startKafka(settings: KafkaSettings): Promise<KafkaProcess> {
   const { dir, jars } = settings;
-  const certificates = madeCertificates(dir);
+  const certificates = certificatesIn(join(dir, 'certificates'));
   const file = join(dir, 'server.properties');
   writeFileSync(file, properties(settings, certificates));
   const classPath = ['-cp', `${jars}/*`];
@@ -94,11 +96,28 @@ function scramOf(user: { readonly name: string; readonly password: string }): st
   return `SCRAM-SHA-512=[${parts.join(',')}]`;
 }
 
-function madeCertificates(dir: string): Certificates {
-  const inside = join(dir, 'certificates');
-  const certificates = certificatesIn(inside);
-  if (!existsSync(certificates.expiredFile)) makeCertificates(inside);
-  return certificates;
+/** New for each directory. The authority `stranger` has signed nothing here. */
+function certificatesIn(dir: string): Certificates {
+  const file = (name: string): string => join(dir, name);
+  if (!existsSync(file('expired.pem'))) {
+    mkdirSync(dir, { recursive: true });
+    makeCa(dir, 'ca', lasting);
+    makeCa(dir, 'stranger');
+    const names = 'DNS:localhost,IP:127.0.0.1';
+    signed(dir, 'good', names, { valid: lasting });
+    signed(dir, 'expired', names, { valid: { from: '20200101000000Z', to: '20200201000000Z' } });
+    // Key (PKCS#8) and certificate in one file, as Kafka's PEM key stores want it.
+    for (const name of ['good', 'expired']) {
+      const both = ['key', 'pem'].map((end) => readFileSync(file(`${name}.${end}`), 'utf8'));
+      writeFileSync(file(`${name}.pem`), both.join(''));
+    }
+  }
+  return {
+    caFile: file('ca.pem'),
+    strangerCaFile: file('stranger.pem'),
+    goodFile: file('good.pem'),
+    expiredFile: file('expired.pem'),
+  };
 }
 
 async function started(child: ChildProcess, ended: Promise<unknown>): Promise<void> {

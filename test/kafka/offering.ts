@@ -61,13 +61,12 @@ export function watched(options: KafkaOptions): Watched {
   const broker = new KafkaBroker(options, systemClock, logger);
   const outcomes = new Map<number, Outcome[]>();
   let changes = 0;
-  broker.listen({
+  broker.start({
     settled: (batch) => {
       for (const { id, outcome } of batch) outcomes.set(id, [...(outcomes.get(id) ?? []), outcome]);
     },
     changed: () => void changes++,
   });
-  broker.start();
   after(() => broker.stop(0));
   const say = (): string => `${JSON.stringify(broker.state())}\n${log.join('')}`;
   const outcomeOf = (id: number): Promise<Outcome> =>

@@ -7,8 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { standardAcls } from './acls.ts';
-import { administrator } from './admin.ts';
+import { administrator, standardAcls } from './admin.ts';
 import { kafkaJars, Missing } from './jars.ts';
 import { startKafka, users } from './kafka.ts';
 

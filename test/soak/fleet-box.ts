@@ -92,8 +92,8 @@ class ObservedBroker extends KafkaBroker {
   turned: (connected: boolean) => void = () => undefined;
   #last = false;
 
-  override listen(listener: BrokerListener): void {
-    super.listen({
+  override start(listener: BrokerListener): void {
+    super.start({
       settled: (batch) => listener.settled(batch),
       changed: () => {
         const { connected } = this.state();

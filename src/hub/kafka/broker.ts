@@ -56,7 +56,7 @@ export class KafkaBroker implements Broker {
   readonly #outstanding = new Outstanding();
   readonly #window: SendWindow;
   readonly #stopping = new AbortController();
-  #listener: BrokerListener = { settled() {}, changed() {} };
+  #listener: BrokerListener | undefined;
   #running: Promise<void> | undefined;
   #session: Session | undefined;
   /** A broker answers, and the topics were checked. */
@@ -86,11 +86,8 @@ export class KafkaBroker implements Broker {
     this.#sinceMs = clock.monoMs();
   }
 
-  listen(listener: BrokerListener): void {
+  start(listener?: BrokerListener): void {
     this.#listener = listener;
-  }
-
-  start(): void {
     this.#fault.connecting();
     this.#running ??= this.#run(this.#stopping.signal);
   }
@@ -280,7 +277,7 @@ export class KafkaBroker implements Broker {
     this.#heardMs = this.#sinceMs;
     this.#fault.connected();
     this.#logger.info('kafka connected', { bootstrap: this.#options.bootstrap });
-    this.#listener.changed();
+    this.#listener?.changed();
   }
 
   #disconnected(reason: string): void {
@@ -290,7 +287,7 @@ export class KafkaBroker implements Broker {
     this.#sinceMs = this.#clock.monoMs();
     this.#topics.disconnected();
     this.#wake();
-    this.#listener.changed();
+    this.#listener?.changed();
   }
 
   #wake(): void {
@@ -320,8 +317,8 @@ export class KafkaBroker implements Broker {
     const batch = this.#settled;
     if (batch.length === 0) return;
     this.#settled = [];
-    this.#listener.settled(batch);
-    if (this.#wasFull) this.#listener.changed();
+    this.#listener?.settled(batch);
+    if (this.#wasFull) this.#listener?.changed();
     this.#wasFull = false;
   }
 

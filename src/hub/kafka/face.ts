@@ -58,15 +58,12 @@ export interface BrokerListener {
   changed(): void;
 }
 
-/** Its one listener starts and stops it: in the hub that is the publisher. */
 export interface Broker {
   /** Never calls settled() itself, not even for a message that is too large: that follows in a later turn of the loop. */
   offer(message: OutgoingMessage): Offered;
   state(): BrokerState;
-  /** One listener; before start(). */
-  listen(listener: BrokerListener): void;
   /** Connects in the background and keeps trying. */
-  start(): void;
+  start(listener?: BrokerListener): void;
   /**
    * Waits up to `limitMs` for acknowledgements, then disconnects; unacknowledged messages are settled as 'unreached'.
    * Always resolves within a second after the limit.

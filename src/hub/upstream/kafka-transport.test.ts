@@ -30,10 +30,9 @@ class FakeBroker implements Broker {
     Object.assign(this, { connected, reason });
     this.#listener.changed();
   }
-  listen(listener: BrokerListener): void {
+  start(listener: BrokerListener): void {
     this.#listener = listener;
   }
-  start(): void {}
   async stop(): Promise<void> {
     this.stopped = true;
   }

@@ -197,7 +197,7 @@ export class KafkaTransport implements Transport {
     this.#broker = broker;
     this.#overhead += this.connectBytes;
     this.#keptSinceMs = this.#o.clock.monoMs();
-    broker.listen({
+    broker.start({
       settled: (batch) => {
         for (const { id, outcome } of batch) if (id === this.#inFlight?.id) this.#inFlight.outcome = outcome;
         this.#onChange();
@@ -207,7 +207,6 @@ export class KafkaTransport implements Transport {
         this.#noticed(broker.state());
       },
     });
-    broker.start();
   }
 
   #noticed({ connected, reason }: BrokerState): void {

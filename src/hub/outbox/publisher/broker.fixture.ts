@@ -58,12 +58,9 @@ export class FakeBroker implements Broker {
     return { connected: this.#connected, reason: '', producersReplaced: 0, ...figures };
   }
 
-  listen(listener: BrokerListener): void {
+  start(listener?: BrokerListener): void {
     this.#listener = listener;
-  }
-
-  start(): void {
-    this.#listener?.changed();
+    listener?.changed();
   }
 
   async stop(): Promise<void> {

@@ -107,8 +107,7 @@ export class Publisher {
     this.#pruner.start();
     const { broker } = this.#o;
     if (broker === undefined) return;
-    broker.listen({ settled: (batch) => this.#settled(batch), changed: () => this.#changed() });
-    broker.start();
+    broker.start({ settled: (batch) => this.#settled(batch), changed: () => this.#changed() });
     this.#loop.start();
   }
 
