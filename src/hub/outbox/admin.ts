@@ -10,7 +10,6 @@ import type { ChangeStore } from './change-store.ts';
 import type { JsonObject, Scope } from './event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from './paging.ts';
 import type { Publisher } from './publisher/publisher.ts';
-import { readFrom } from './storage-errors.ts';
 
 export type { AuditRecord, OutboxStatus };
 /** With its envelope as it would have been sent. */
@@ -46,7 +45,7 @@ export class Admin {
   }
 
   status(): OutboxStatus {
-    return readFrom(this.#o.store, () => {
+    return this.#o.store.read(() => {
       const { blocked, ...figures } = this.#o.publisher.status();
       const blockedKeys = blocked.slice(0, listedKeys).map(
         ({ topic, key, id, attempts, reason, retryInMs }): BlockedKey => ({
@@ -90,7 +89,7 @@ export class Admin {
   /** Oldest first. */
   deadLetters(page: PageRequest): Page<DeadLetter> {
     const [after] = positionOf('dead-letters', page, [0]);
-    return readFrom(this.#o.store, () =>
+    return this.#o.store.read(() =>
       pageOf(this.#sql.dead.iterate(after, page.limit + 1), page, {
         show: ({ body, ...row }) => ({ ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) }),
         sizeOf: ({ body }) => body.length,
@@ -131,7 +130,7 @@ export class Admin {
   audit(action: string | undefined, page: PageRequest): Page<AuditRecord> {
     const [before] = positionOf('audit', page, [Number.MAX_SAFE_INTEGER]);
     const { audit, auditOf } = this.#sql;
-    return readFrom(this.#o.store, () => {
+    return this.#o.store.read(() => {
       const limit = page.limit + 1;
       return pageOf(
         action === undefined ? audit.iterate(before, limit) : auditOf.iterate(before, action, limit),
@@ -167,7 +166,7 @@ export class Admin {
   /** Alerts are shown also when the file cannot be read. */
   #countDead(): number {
     try {
-      return readFrom(this.#o.store, () => this.#sql.countDead.get() ?? 0);
+      return this.#o.store.read(() => this.#sql.countDead.get() ?? 0);
     } catch {
       return 0;
     }

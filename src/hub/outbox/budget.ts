@@ -7,7 +7,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 
-export interface BudgetOptions {
+interface BudgetOptions {
   readonly connection: Connection;
   /** The directory whose file system is measured. */
   readonly dir: string;

@@ -22,16 +22,6 @@ type Prune = (audit: Audit) => (() => void) | undefined;
 /** Adds an audit record to the transaction; `at` is the wall clock's time. */
 export type Audit = (at: Instant, actor: string, action: string, subject: string, details: object) => void;
 
-interface StoreHealth {
-  /** Why changes are refused; '' while there is room. */
-  readonly full: string;
-  /** What was found; '' while the file is sound. */
-  readonly damage: string;
-  readonly usedBytes: number;
-  /** Changes that wait to be written, mostly behind an import. */
-  readonly waitingChanges: number;
-}
-
 export interface ChangeStoreOptions {
   /** Of refdata.db, open and migrated; the store closes it. */
   readonly connection: Connection;
@@ -115,6 +105,17 @@ export class ChangeStore {
     if (unchecked !== true) return;
     const onDamage = (found: string): void => this.reportDamage(`the check of refdata.db found: ${found}`);
     this.#check = new BackgroundCheck({ path: connection.name, clock, logger, onDamage });
+  }
+
+  /** For reads outside transactions. Throws storageError(), and remembers damage. */
+  read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (thrown) {
+      const error = storageError(thrown);
+      if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.reportDamage(error.message);
+      throw error;
+    }
   }
 
   /** "Now" for validity: the wall clock, or the last transaction's time if the clock was set back behind it. */
@@ -267,7 +268,8 @@ export class ChangeStore {
     for (const listener of this.#listeners) listener(waiting);
   }
 
-  health(): StoreHealth {
+  /** `full` and `damage` are reasons, '' when all is well. */
+  health() {
     if (this.#clock.monoMs() - this.#fullMs > fullKeptMs) this.#full = '';
     try {
       return this.#guarded(() => {

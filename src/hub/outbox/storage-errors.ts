@@ -60,23 +60,3 @@ export function storageError(thrown: unknown): unknown {
   if (row === undefined) return thrown;
   return new LinesideError(row.code, `${row.says}: ${messageOf(thrown)} (${code})`, { cause: thrown, hint: row.hint });
 }
-
-interface DamageReport {
-  reportDamage(found: string): void;
-}
-
-/** The failure of a read outside the store's transactions, as a storage error; damage is reported to the store. */
-export function readFailure(store: DamageReport, thrown: unknown): unknown {
-  const error = storageError(thrown);
-  if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') store.reportDamage(error.message);
-  return error;
-}
-
-/** Runs a read outside the store's transactions. Throws readFailure(). */
-export function readFrom<T>(store: DamageReport, read: () => T): T {
-  try {
-    return read();
-  } catch (thrown) {
-    throw readFailure(store, thrown);
-  }
-}

@@ -23,19 +23,6 @@ interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
 /** Keys that one page reads: about 50 ms of this thread. If most records are closed, a page may have fewer items than its limit. */
 const keysOfPage = 10_000;
 
-interface AtParameters {
-  readonly dictionary: number;
-  readonly key: string;
-  readonly at: Instant;
-}
-interface PageParameters {
-  readonly dictionary: number;
-  readonly at: Instant;
-  readonly after: string;
-  readonly last: string | null;
-  readonly limit: number;
-}
-
 export class Records {
   readonly #store: ChangeStore;
   readonly #dictionaries: Dictionaries;
@@ -254,7 +241,7 @@ export function readStatements(connection: Connection) {
     ORDER BY w.version DESC LIMIT 1)`;
   const validAt = `records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}`;
   return {
-    at: connection.prepare<[AtParameters], StoredVersion>(
+    at: connection.prepare<[{ dictionary: number; key: string; at: Instant }], StoredVersion>(
       `SELECT ${columns} FROM ${validAt}
        WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
     ),
@@ -268,7 +255,10 @@ export function readStatements(connection: Connection) {
          ORDER BY business_key LIMIT 1 OFFSET ?`,
       )
       .pluck(),
-    page: connection.prepare<[PageParameters], StoredVersion>(
+    page: connection.prepare<
+      [{ dictionary: number; at: Instant; after: string; last: string | null; limit: number }],
+      StoredVersion
+    >(
       `SELECT ${columns} FROM ${validAt}
        WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
          AND v.valid_to > :at

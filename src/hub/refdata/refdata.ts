@@ -4,7 +4,6 @@
  * STALE_VERSION, VERSION_REQUIRED, PERMISSION_DENIED (a scope the actor may not see), and those of ChangeStore.commit.
  */
 import type { ChangeStore } from '../outbox/change-store.ts';
-import { readFrom } from '../outbox/storage-errors.ts';
 import { Dictionaries, dictionaryOf } from './dictionaries.ts';
 import { Drafts } from './drafts.ts';
 import { type ImportOptions, Imports } from './import.ts';
@@ -44,5 +43,5 @@ export function openRefdata(options: ImportOptions) {
 }
 
 function reader<A extends readonly unknown[], T>(store: ChangeStore, read: (...call: A) => T): (...call: A) => T {
-  return (...call) => readFrom(store, () => read(...call));
+  return (...call) => store.read(() => read(...call));
 }

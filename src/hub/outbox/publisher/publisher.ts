@@ -10,7 +10,6 @@ import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
 import type { ChangeStore } from '../change-store.ts';
 import type { Scope } from '../event.ts';
-import { readFailure } from '../storage-errors.ts';
 import { Pruner } from './pruner.ts';
 import { PublishScheduler } from './publish-scheduler.ts';
 import { ResultWriter } from './result-writer.ts';
@@ -217,18 +216,13 @@ export class Publisher {
       const now = this.#o.clock.monoMs();
       const turn = { rowsLeft: passRows, endMs: now + passMs };
       this.#scheduler.timePassed(now);
-      if (this.#offerReady(turn) && this.#scan(turn)) this.#wake();
+      if (this.#o.store.read(() => this.#offerReady(turn) && this.#scan(turn))) this.#wake();
       this.#reading.recovered();
     } catch (error) {
       // The next tick retries.
       this.#readAhead.drop();
-      this.#readFailed(error);
+      this.#reading.failed(messageOf(error));
     }
-  }
-
-  /** Damage is reported to the store. */
-  #readFailed(thrown: unknown): void {
-    this.#reading.failed(messageOf(readFailure(this.#o.store, thrown)));
   }
 
   #isSpent(turn: PassBudget): boolean {
@@ -273,9 +267,9 @@ export class Publisher {
 
   #recount(): void {
     try {
-      this.#waiting = this.#rows.count();
+      this.#waiting = this.#o.store.read(() => this.#rows.count());
     } catch (error) {
-      this.#readFailed(error);
+      this.#reading.failed(messageOf(error));
     }
   }
 
