@@ -169,7 +169,7 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
   side.close();
   for (let n = 0; n < 50; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
   await store.close();
-  breakPage(path, 'outbox_events');
+  breakPage(path, 'outbox_waiting');
   const damaged = openStoreIn(t, dir, { clock });
   const work = damaged.commit(author, (change) => change.emit(recordEvent('late')));
   await assert.rejects(work, { code: 'STORAGE_DAMAGED' });
