@@ -1,11 +1,11 @@
-/** Who may call: the roles that have each access, and the caller: the owner of a token, or a user of the Unix socket. Pure. */
+/** The roles that have each access, and the caller of a request: the owner of a token, or a user of the Unix socket. Pure. */
 import type { TokenOwner, TokenReader } from '../../shared/auth/token-reader.ts';
 import { LOCAL, type Role, roles, scopesOf } from '../../shared/auth/tokens.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { scopes } from '../outbox/event.ts';
 import type { Actor } from '../refdata/face.ts';
 
-/** viewer: who may look at the box and its line. "any role": who has any token at all. */
+/** viewer: may read the state of the box and its line. "any role": any token. */
 export type Access = 'open' | 'any role' | 'reader' | 'reader or viewer' | 'writer' | 'admin' | 'viewer' | 'operator';
 
 const rolesWith: Readonly<Record<Exclude<Access, 'open'>, readonly Role[]>> = {
@@ -14,7 +14,7 @@ const rolesWith: Readonly<Record<Exclude<Access, 'open'>, readonly Role[]>> = {
   'reader or viewer': ['reader', 'writer', 'admin', 'viewer', 'operator'],
   writer: ['writer', 'admin'],
   admin: ['admin'],
-  // Admin may look at the line, not touch it: sending to a machine needs a role of its own.
+  // An admin may read the line, not change it: sending to a machine needs a role of its own.
   viewer: ['viewer', 'operator', 'admin'],
   operator: ['operator'],
 };
@@ -27,16 +27,15 @@ export interface Caller extends Actor {
   readonly roles: readonly Role[];
 }
 
-/** What is looked at of a request. */
-interface Asking {
+interface AccessRequest {
   readonly raw: { readonly headers: { readonly authorization?: string | undefined } };
   readonly routeOptions: { readonly config: { readonly access?: Access } };
 }
 
-/** Who calls; UNAUTHENTICATED or PERMISSION_DENIED where it may not go on. May be asked again while an answer lasts. */
-export type Authenticator = (request: Asking) => Promise<Caller>;
+/** Answers the caller. Rejects with UNAUTHENTICATED or PERMISSION_DENIED. Long answers call it again. */
+export type Authenticator = (request: AccessRequest) => Promise<Caller>;
 
-/** A user whom the file permissions of the Unix socket let in may do everything. */
+/** The file permissions of the Unix socket decide who is local; a local user may do everything. */
 const local: Caller = { name: LOCAL, scopes, roles };
 
 /** `isLocal`: whether a request came through the Unix socket. */

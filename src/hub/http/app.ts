@@ -1,4 +1,4 @@
-/** The Fastify app: what happens to every request around its route. It listens nowhere itself. */
+/** The Fastify app: what is done for every request around its route's handler. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { TSchema } from '@sinclair/typebox';
@@ -76,15 +76,15 @@ function optionsFor(parts: AppParts): FastifyServerOptions {
   return {
     bodyLimit: parts.maxBodyBytes,
     genReqId: (raw) => requestId(raw.headers['x-request-id']) ?? randomUUID(),
-    // Longer parts of a path do not get in at all: keys are judged as keys, not by the router.
+    // No shorter than the whole request line may be: the length of a key is the handler's to check.
     routerOptions: { maxParamLength: MAX_HEADER_BYTES, querystringParser: parseQuery },
-    // Of paths that cannot be read: no hook runs for them.
+    // For paths that cannot be parsed, for which no hook runs.
     frameworkErrors: (error, request, reply) => {
       parts.metrics.answered(NO_ROUTE, request.method, errorCatalogue[errorOf(error).code].http, 0);
       answerProblem(parts, error, request, reply);
     },
-    // Loads neither of Fastify's own compilers: requests are checked in check.ts, and answers are JSON as it is.
-    // (Its types of a validator know Ajv's only.)
+    // Loads neither of Fastify's own compilers: check.ts checks requests, JSON.stringify writes answers.
+    // (Fastify's type of a validator is Ajv's.)
     schemaController: {
       compilersFactory: {
         buildValidator: (() => () => () => true) as never,
@@ -105,7 +105,7 @@ function addHooks(app: FastifyInstance, parts: AppParts): void {
     if (parts.isStopping()) throw stopping();
     if (request.is404) return answerUnrouted(served, request, reply);
     await admit(parts, request);
-    // A body that comes with GET is never read.
+    // The body of a GET is never read.
     if (request.method !== 'GET' && request.method !== 'HEAD') admitBody(parts, request, reply);
   });
   app.addHook('preValidation', async (request) => {
@@ -123,25 +123,25 @@ function addHooks(app: FastifyInstance, parts: AppParts): void {
     request.query = checked.query;
   });
   app.addHook('preHandler', async (request, reply) => {
-    // Its client went away while the token and the body were read: the handler is the expensive part.
+    // The client disconnected while the token and the body were read: the handler is the expensive part.
     if (request.raw.socket.destroyed) return reply.hijack();
   });
   app.addHook('onSend', async (request, reply, payload) => {
-    // Connections that are kept would outlast the stop.
+    // An idle connection would delay the stop.
     if (parts.isStopping()) reply.header('connection', 'close');
     const etag = reply.getHeader('etag');
     const mayBeKnown = (request.method === 'GET' || request.method === 'HEAD') && reply.statusCode === 200;
     if (!mayBeKnown || typeof etag !== 'string' || !isKnown(etag, request.headers['if-none-match'])) return payload;
     reply.code(304);
     for (const name of ['content-type', 'content-length', 'content-encoding']) reply.removeHeader(name);
-    // To HEAD nothing but the length of the answer is sent anyway.
+    // HEAD answers with the length of the answer alone.
     return request.method === 'HEAD' ? payload : null;
   });
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? NO_ROUTE;
     parts.metrics.answered(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
     cutIfUnread(parts.clock, request.raw);
-    // An answer that began before the stop promised to keep its connection.
+    // An answer that began before the stop has promised to keep its connection.
     if (parts.isStopping()) request.raw.socket.destroySoon();
   });
 }
@@ -177,7 +177,6 @@ interface ServedRoute {
   readonly pattern: RegExp;
 }
 
-/** Before the body is read: the caller is not known yet. */
 function answerUnrouted(served: readonly ServedRoute[], request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = request.url.split('?', 1)[0] ?? '';
   const methods = served.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
@@ -193,13 +192,13 @@ function answerProblem(parts: AppParts, thrown: unknown, request: FastifyRequest
   const error = errorOf(thrown);
   const problem = problemOf(error, request.id);
   if (error.code === 'INTERNAL') logInternal(parts.logger, error, request);
-  // Fastify wants to cut the connection when a body was refused; then its client may never read why.
+  // Fastify closes the connection when it refuses a body; then the client may never read the reason.
   reply.removeHeader('connection');
   reply.code(problem.status).headers({ 'x-request-id': request.id, ...problemHeaders(error.code) });
   reply.serializer((body: unknown) => JSON.stringify(body)).send(problem);
 }
 
-/** Without the message: it may quote business keys. Where it happened says more anyway. */
+/** Without the message, which may quote business keys. */
 function logInternal(logger: Logger, error: LinesideError, request: FastifyRequest): void {
   const cause = error.cause ?? error;
   const frames = cause instanceof Error ? (cause.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)) : [];
@@ -215,7 +214,7 @@ function logInternal(logger: Logger, error: LinesideError, request: FastifyReque
   });
 }
 
-/** What is left of a refused body is read away, for a while: a client that is still sending would not see its answer. */
+/** Reads and drops the rest of a refused body for a while: a client that is still sending would not see its answer. */
 function cutIfUnread(clock: Clock, raw: IncomingMessage): void {
   if (raw.complete || raw.destroyed) return;
   const timer = clock.timer(LINGER_MS, () => {
@@ -230,12 +229,12 @@ export function stopping(): LinesideError {
 
 // Query strings, strictly: each parameter once, properly encoded, few of them.
 
-/** Set in place of the parameters where the text is none that can be read; the router cannot be thrown at. */
+/** Set instead of the parameters if the query cannot be parsed; the router does not handle an exception. */
 export const queryFault: unique symbol = Symbol('queryFault');
 
 export type Query = Readonly<Record<string, string>> & { readonly [queryFault]?: string };
 
-/** "+" is a plus, not a space: times carry their offset so ("at=2026-03-01T09:30:00+00:00"). */
+/** "+" is a plus, not a space, because of the offsets of times ("at=2026-03-01T09:30:00+00:00"). */
 export function parseQuery(text: string): Query {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
   let start = 0;

@@ -1,4 +1,4 @@
-/** How bodies are read: JSON exactly, in UTF-8, uncompressed; and how much of them is held at one time. */
+/** Request bodies: exact JSON in UTF-8, uncompressed; and a budget for the bodies in memory. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
@@ -7,7 +7,7 @@ import { isRedacted } from './schemas/shapes.ts';
 
 export const NDJSON = 'application/x-ndjson';
 
-/** MALFORMED, with the place of the fault, or the value; undefined: there is no body. */
+/** The value; undefined: there is no body. MALFORMED names the place of the fault. */
 export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   checkCharset(request.headers['content-type']);
   if (bytes.length === 0) return undefined;
@@ -20,20 +20,20 @@ export function readJson(request: FastifyRequest, bytes: Buffer): unknown {
   throw new LinesideError('MALFORMED', pointer === '' ? `the body ${message}` : `${pointer} in the body ${message}`);
 }
 
-/** A parser quotes the text around what it stumbled over, and a number that cannot be kept is quoted with its digits. */
+/** A parser's message quotes the text around a fault, and the digits of a number that a double cannot keep. */
 function withoutQuotation(message: string): string {
   if (!message.startsWith('is not JSON')) return message.replace(/the number \S+/, 'the number');
   return `is not JSON${/ at position \d+/.exec(message)?.[0] ?? ''}`;
 }
 
-/** JSON is UTF-8 by its RFC; a client that announces another one means another one. */
+/** JSON is UTF-8 (RFC 8259); a client that announces another charset sends another charset. */
 export function checkCharset(contentType: string | undefined): void {
   const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1]?.toLowerCase();
   if (charset === undefined || charset === 'utf-8' || charset === 'utf8' || charset === 'us-ascii') return;
   throw new LinesideError('UNSUPPORTED_MEDIA', 'the body must be in UTF-8');
 }
 
-/** Nothing is unpacked: a small gzip file can hold gigabytes. */
+/** Nothing is decompressed: a small gzip file can hold gigabytes. */
 export function checkEncoding(contentEncoding: string | undefined): void {
   if (contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity') return;
   throw new LinesideError('UNSUPPORTED_MEDIA', 'the body must not be compressed', {
@@ -47,7 +47,7 @@ export function checkLength(contentLength: string | undefined, maxBytes: number,
   throw new LinesideError('TOO_LARGE', `the body is larger than ${key} allows (${maxBytes} bytes)`);
 }
 
-/** Bodies being read or worked on, by the bytes they announce. */
+/** Bodies being read or processed, by their announced bytes. */
 export class BodyBudget {
   readonly #maxBodyBytes: number;
   #held = 0;
@@ -61,7 +61,7 @@ export class BodyBudget {
     return this.#held;
   }
 
-  /** TOO_MANY where the budget is used up. It is given back when the answer is out, or its connection gone. */
+  /** TOO_MANY if the budget is used up. Returned when the answer is sent, or its connection is closed. */
   take(request: FastifyRequest, reply: FastifyReply): void {
     const { 'content-length': announced, 'transfer-encoding': encoding } = request.headers;
     const bytes = Math.min(encoding === undefined ? Number(announced ?? 0) : this.#maxBodyBytes, this.#maxBodyBytes);

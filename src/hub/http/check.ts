@@ -1,6 +1,6 @@
 /**
- * Checks a request against its route's schemas: every fault at once, each naming its field in words. Compiled when a
- * route is first asked for; loaded then, too.
+ * Checks a request against its route's schemas and reports every fault at once, each with its field. The file is loaded and
+ * a schema is compiled when a request first needs it.
  */
 import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -25,7 +25,7 @@ function checkOf(schema: object): ValidateFunction {
   return check;
 }
 
-/** INVALID_ARGUMENT with every reason; or the request as its handler gets it. Without a schema the body is not checked. */
+/** The request as its handler gets it. INVALID_ARGUMENT with every reason. Without a schema the body is not checked. */
 export function check(bodySchema: object | undefined, querySchema: object, asked: Asked): Asked {
   // A body that may be empty may also be left out.
   const body = bodySchema !== undefined && asked.body === undefined ? {} : asked.body;
@@ -35,8 +35,8 @@ export function check(bodySchema: object | undefined, querySchema: object, asked
   const inQuery = faults(querySchema, query);
   if (inQuery.every(isValidatedByDomain) && inBody.every(isValidatedByDomain)) return { body, query };
   const reasons = [
-    ...told(inBody, { whole: 'the body', kind: 'field', quotes: !isRedacted(bodySchema) }),
-    ...told(inQuery, { whole: 'the query', kind: 'parameter', quotes: true }),
+    ...described(inBody, { whole: 'the body', kind: 'field', quotes: !isRedacted(bodySchema) }),
+    ...described(inQuery, { whole: 'the query', kind: 'parameter', quotes: true }),
   ];
   const more = reasons.length - MAX_REASONS;
   const listed = more > 0 ? [...reasons.slice(0, MAX_REASONS), `and ${more} more`] : reasons;
@@ -44,7 +44,7 @@ export function check(bodySchema: object | undefined, querySchema: object, asked
   throw new LinesideError('INVALID_ARGUMENT', message, { reasons: listed });
 }
 
-/** 1 MiB of unknown fields, or of items that are none, would take a second to tell of. */
+/** To report 1 MiB of unknown fields or wrong items takes a second. */
 function refuseManyParts(body: unknown): void {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
   const fields = Object.values(body);
@@ -59,7 +59,7 @@ function refused(reason: string): LinesideError {
   return new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
 }
 
-/** Parameters are texts: what is to be a number, and looks like one, becomes one. */
+/** Parameters are strings: one whose schema is a number, and that looks like a number, is converted. */
 function converted(schema: object, query: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const properties = propertiesOf(schema);
   return Object.fromEntries(
@@ -82,18 +82,18 @@ function isValidatedByDomain({ keyword, parentSchema }: ErrorObject): boolean {
 }
 
 /** How faults are reported. */
-interface Words {
+interface Wording {
   readonly whole: string;
   readonly kind: string;
-  /** Whether what was sent is shown. */
+  /** Whether the value that was sent is quoted. */
   readonly quotes: boolean;
 }
 
-function told(errors: readonly ErrorObject[], words: Words): readonly string[] {
+function described(errors: readonly ErrorObject[], words: Wording): readonly string[] {
   return [...new Set(errors.map((error) => inWords(error, words)))];
 }
 
-function inWords(error: ErrorObject, { whole, kind, quotes }: Words): string {
+function inWords(error: ErrorObject, { whole, kind, quotes }: Wording): string {
   const name = nameOf(error.instancePath);
   const params: Readonly<Record<string, unknown>> = error.params;
   switch (error.keyword) {

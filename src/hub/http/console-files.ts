@@ -1,6 +1,6 @@
 /**
- * The files of the web console, which stand beside the compiled service in one flat directory. Read whole when one is
- * first asked for, then kept, in gzip too: who asks names a file, never a path.
+ * The files of the web console, in one flat directory beside the compiled service. All are read at the first request and
+ * kept in memory, in gzip too: a request names a file, never a path.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { gzip } from 'node:zlib';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { MAX_CONSOLE_BYTES } from './limits.ts';
 
-/** What a console is made of; nothing else in the directory is served. */
+/** Files of other types are not served. */
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -29,7 +29,7 @@ const dense: ReadonlySet<string> = new Set(['.png', '.ico', '.woff2']);
 export interface ConsoleFile {
   readonly type: string;
   readonly bytes: Buffer;
-  /** undefined: it gains nothing. */
+  /** undefined: gzip would not make it smaller. */
   readonly gzipped: Buffer | undefined;
   readonly etag: string;
 }
@@ -49,7 +49,7 @@ export class ConsoleFiles {
     try {
       files = await this.#files;
     } catch (error) {
-      // The next request looks again.
+      // The next request reads the directory again.
       this.#files = undefined;
       if (error instanceof LinesideError) throw error;
       if (systemCode(error) !== 'ENOENT') throw new LinesideError('INTERNAL', 'reading the console', { cause: error });

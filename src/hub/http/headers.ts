@@ -1,4 +1,4 @@
-/** What request headers say beyond credentials: the version meant, the reason, the request's id. Pure. */
+/** Request headers besides credentials: expected version, change reason, request id; and the security headers of answers. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
@@ -33,9 +33,9 @@ export function isKnown(etag: string, header: string | undefined): boolean {
   return tags === '*' || tags?.some((tag) => tag.replace(/^W\//, '') === etag) === true;
 }
 
-/** No page of this service is anybody else's to frame, and nothing but the console loads anything. */
+/** No other site may frame an answer, and only the console loads anything. */
 const BARE = "default-src 'none'; frame-ancestors 'none'";
-/** The console: its own files, its own requests, and no way from a text to code. */
+/** The console loads its own files, sends its own requests, and cannot turn a string into code. */
 const OF_CONSOLE = [
   "default-src 'none'",
   "script-src 'self'",
@@ -50,7 +50,7 @@ const OF_CONSOLE = [
   "trusted-types 'none'",
 ].join('; ');
 
-/** Of every answer, problems too. */
+/** Of every answer, problems included. */
 export function securityHeaders(url: string): Record<string, string> {
   return {
     'cache-control': 'no-store',
@@ -67,7 +67,7 @@ export function etag(version: number): string {
 }
 
 /**
- * X-Change-Reason: plain text, its bytes read as UTF-8 (Node hands header bytes over as Latin-1). '' where there is none.
+ * X-Change-Reason: plain text, its bytes read as UTF-8 (Node hands header bytes over as Latin-1). '' if there is none.
  * MALFORMED: no UTF-8; INVALID_ARGUMENT: too long.
  */
 export function changeReason(header: string | readonly string[] | undefined): string {
@@ -81,7 +81,7 @@ export function changeReason(header: string | readonly string[] | undefined): st
   return text;
 }
 
-/** The client's own X-Request-Id where it can stand in a log line and a header; undefined: one is made. */
+/** The client's X-Request-Id if it is safe in a log line and a header; undefined: lineside makes one. */
 export function requestId(header: string | readonly string[] | undefined): string | undefined {
   if (typeof header !== 'string' || header.length > MAX_REQUEST_ID_CHARS) return undefined;
   return /^[\w.:/+=@-]+$/.test(header) ? header : undefined;

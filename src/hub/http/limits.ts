@@ -1,4 +1,4 @@
-/** What a client may cost, each with the reason for its size. What a site may want to change is in the configuration. */
+/** Limits of what a client may use, each with its reason. The limits that a site may change are in the configuration. */
 
 import { MAX_HANDSHAKE_MS } from '../../shared/auth/tls-files.ts';
 
@@ -11,9 +11,9 @@ export const MAX_HEADER_BYTES = 16 * KIB;
 export const MAX_HEADERS = 100;
 /** No route knows more than a handful. */
 export const MAX_QUERY_PARAMETERS = 32;
-/** Of a body itself, not of what is in it: no route knows more than a handful, and each unknown one is a fault to tell. */
+/** Top-level fields of a body: no route knows more than a handful, and each unknown one is reported. */
 export const MAX_BODY_FIELDS = 100;
-/** Of a list in a body: twice what any route takes, so that what is a little too long is reported with the other faults. 250,000 items hold everybody up for a second. */
+/** Items of a list in a body: twice what any route takes, so that a list slightly too long is reported with the other faults. 250,000 items block the hub for a second. */
 export const MAX_BODY_ITEMS = 20_000;
 /** RFC 9110 sets none; long enough for UUIDs and trace ids, short enough for a log line. */
 export const MAX_REQUEST_ID_CHARS = 128;
@@ -24,13 +24,13 @@ export const MAX_REQUEST_ID_CHARS = 128;
  */
 export const MAX_UNANSWERED = 16;
 
-/** Headers that have not arrived by then never will: a request of 16 KiB takes 13 s at 9,600 bit/s, and no link is so slow. */
+/** A request of 16 KiB takes 13 s at 9,600 bit/s, slower than any link. */
 const MAX_HEADERS_MS = 15_000;
 /** How long an idle connection is kept: browsers and pools use it again within seconds. */
 const MAX_KEEP_ALIVE_MS = 60_000;
-/** A client that takes nothing of its answer for so long is gone. */
+/** A client that reads nothing of its answer for so long is taken as disconnected. */
 const MAX_STALLED_MS = 30_000;
-/** How often Node looks for requests past their limits; late by so much at most. */
+/** How often Node checks for requests past their limits; late by so much at most. */
 export const LIMITS_CHECK_MS = 1_000;
 
 export interface TimeLimits {
@@ -51,16 +51,16 @@ export function timeLimits(requestTimeoutMs: number): TimeLimits {
 }
 
 /**
- * Bodies held in memory at one time, by what they say they are: 256 connections with 1 MiB each would be a quarter of
- * a small box. The largest single body goes in any case.
+ * Announced bytes of the bodies in memory: 256 connections with 1 MiB each would be a quarter of a small box's memory.
+ * A single body is accepted whatever its size.
  */
 export const MAX_BODIES_BYTES = 16 * MIB;
-/** What is left of a body whose request was refused is read and dropped for so long, so that the client gets to read its answer. */
+/** The rest of a refused body is read and dropped for so long, so that the client can read its answer. */
 export const LINGER_MS = 5_000;
 
 /** A changeReason, in the body or X-Change-Reason. */
 export const MAX_CHANGE_REASON_CHARS = 1_000;
-/** Faults of one body that are listed; more are counted. */
+/** Faults of one body that are listed; the others are counted. */
 export const MAX_REASONS = 1_000;
 /** Characters of what a client wrote that an answer quotes. */
 export const MAX_QUOTED_CHARS = 60;
@@ -71,41 +71,41 @@ export const MAX_BULK_CLOSE_KEYS = 10_000;
 /** Of a list that a webhook subscription filters by. */
 export const MAX_FILTER_ITEMS = 1_000;
 
-/** What requests under way get to finish when the service stops. */
+/** Requests in progress have so long to finish when the service stops. */
 export const STOP_GRACE_MS = 5_000;
 
-/** The longest hold of the event loop is of the last one to two of these. */
+/** The longest hold of the event loop is measured over the last one to two of these. */
 export const HOLD_WINDOW_MS = 60_000;
-/** Holds shorter than this are not seen; ten wake-ups a second. */
+/** Shorter holds are not measured; ten wake-ups a second. */
 export const HOLD_RESOLUTION_MS = 100;
 
 /** The line answers what it knows in milliseconds, or something is wrong with it. */
 export const LINE_ANSWER_MS = 5_000;
 /** Beyond the 10 s that a port may take to open, and the 2 s of one that is closed before. */
 export const LINE_CHANGE_MS = 15_000;
-/** The line's own limit (serial.write_timeout_ms, ten minutes at most) is the one that is to be met. */
+/** Above the line's own limit (serial.write_timeout_ms, ten minutes at most), which is to apply first. */
 export const LINE_SEND_MS = 660_000;
 /** Entries of one page of the log; each is a line of some hundred bytes. */
 export const MAX_LOG_ENTRIES = 5_000;
 /**
  * Streams of the log open at a time, each at most a batch of the line in memory (64 KiB of entries, or one of 1 MiB).
- * Followers are browser windows: a few people, a few windows each. Pages end by themselves, however slow the link is.
+ * Followers are browser windows: a few people, a few windows each. A page completes, however slow the link is.
  */
 export const LOG_STREAMS = {
   follow: { inAll: 16, perReader: 4 },
   page: { inAll: 8, perReader: 4 },
 } as const;
-/** A stream that says nothing for longer than this, and the line's answer, is broken: its reader may count on it. */
+/** A reader may take a stream as broken that is silent for longer than this plus the time of the line's answer. */
 export const STREAM_ALIVE_MS = 2_000;
-/** How long a revoked token may go on reading, besides the second of the tokens' reader. */
+/** How long a revoked token may still read, plus the second of the tokens' reader. */
 export const STREAM_REAUTHENTICATE_MS = 8_000;
 /**
- * A reader of the log that takes nothing for so long is gone. The kernel asks for more only when a third of its buffer is
- * free: of 200 KB on a link of 9,600 bit/s that is after a minute.
+ * A client that reads nothing of the log for so long is taken as disconnected. The kernel takes more only when a third of its
+ * buffer is free: with 200 KB on a link of 9,600 bit/s that is after a minute.
  */
 export const SLOW_STALLED_MS = 300_000;
 /** Written at a time: large enough to amortise a write, small enough to hold little for a slow link. */
 export const STREAM_PIECE_BYTES = 16 * KIB;
 
-/** The console is some hundred KiB; a directory of more is none of ours. */
+/** The console has some hundred KiB. */
 export const MAX_CONSOLE_BYTES = 8 * MIB;

@@ -43,7 +43,7 @@ export const titles: Readonly<Record<ErrorCode, string>> = {
   INTERNAL: 'The service has failed',
 };
 
-/** Seconds after which a client may try again, by status: a full disk takes a person, the others pass by themselves. */
+/** Seconds after which a client may try again, by status: a full disk needs an operator, the others recover automatically. */
 const retryAfterS: Readonly<Record<number, number>> = { 429: 1, 503: 5, 507: 60 };
 
 export function problemOf(error: LinesideError, requestId: string): Problem {
@@ -52,7 +52,7 @@ export function problemOf(error: LinesideError, requestId: string): Problem {
     type: `urn:lineside:problem:${code}`,
     title: titles[code],
     status: errorCatalogue[code].http,
-    // What was not foreseen may say anything: the request's id leads to it in the log.
+    // The message of an unforeseen error may hold anything: the request's id leads to its log line.
     detail: code === 'INTERNAL' ? 'an unforeseen fault; see the log of the service' : error.message,
     instance: `urn:lineside:request:${requestId}`,
     code,
@@ -80,13 +80,13 @@ const frameworkErrors: Readonly<Record<string, readonly [ErrorCode, string]>> = 
   FST_ERR_MAX_PARAM_LENGTH: ['MALFORMED', 'a part of the path is too long'],
 };
 
-/** Whatever a request ended with, as what its answer says. */
+/** Any thrown value as the error that the answer reports. */
 export function errorOf(thrown: unknown): LinesideError {
   if (thrown instanceof LinesideError) return thrown;
   const code = property(thrown, 'code');
   const [ours, message] = (typeof code === 'string' ? frameworkErrors[code] : undefined) ?? [];
   if (ours !== undefined && message !== undefined) return new LinesideError(ours, message, { cause: thrown });
-  // Fastify marks what went wrong while it read the body so.
+  // Fastify's mark of an error while it read the body.
   if (property(thrown, 'statusCode') === 400) {
     return new LinesideError('MALFORMED', 'the body could not be read to its end', { cause: thrown });
   }

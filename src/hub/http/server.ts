@@ -28,9 +28,8 @@ import type { HubParts, RouteParts } from './routes/route.ts';
 
 export interface HttpParts extends HubParts {
   readonly config: Config;
-  /** Whose it is closes it, after stop(). undefined: there is none to ask. */
+  /** Its owner closes it after stop(). undefined: no address of the line is known. */
   readonly line: LineClient | undefined;
-  /** The directory of the console's files. */
   readonly consoleDir: string;
   readonly logger: Logger;
   /** Of auth.tokens_file. */
@@ -45,13 +44,13 @@ export interface HttpServer {
   /** Where it listens, with the ports that port 0 became. */
   readonly addresses: readonly string[];
   readonly listening: readonly ListenAddress[];
-  /** What is to be said of addresses that are not served. */
+  /** Of the addresses that are not served, for the status. */
   faults(): readonly string[];
-  /** Answers under way get STOP_GRACE_MS, new requests 503; then what is left is cut. */
+  /** Requests in progress have STOP_GRACE_MS, new ones get 503; then the remaining connections are closed. */
   stop(): Promise<void>;
 }
 
-/** CONFIG_INVALID: no address, or not the Unix socket, can be listened on. */
+/** CONFIG_INVALID: lineside cannot listen on any address, or not on the Unix socket. */
 export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   const { config, clock, logger, tokens } = parts;
   let isStopping = false;
@@ -149,20 +148,18 @@ async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<v
   await closed;
 }
 
-// One address to listen on: TLS or not, the Unix socket's file, the limits of its connections.
+// One address: TLS or not, the Unix socket's file, the limits of its connections.
 
 interface Listener {
   /** With the port that port 0 became. */
   readonly address: ListenAddress;
   /** No new connections; resolves when the last one has ended. */
   close(): Promise<void>;
-  /** Ends those that are left. */
   cut(): void;
-  /** Connections open now. */
   connections(): number;
 }
 
-/** What the TLS addresses use. Without files that can be used they stay open, and every handshake fails. */
+/** For the TLS addresses. Without usable files they stay open, and every handshake fails. */
 interface Tls {
   readonly files: TlsFiles | undefined;
   /** '' if there are files. */
@@ -220,7 +217,7 @@ async function listen(
   };
 }
 
-/** TLS where it is configured and the address is reached from other machines; this machine's own need none. */
+/** TLS if it is configured and other machines reach the address; this machine's own addresses need none. */
 async function serverFor(address: ListenAddress, { http }: Config, tls: Tls | undefined): Promise<Server> {
   const { handshakeMs, headersMs, keepAliveMs } = timeLimits(http.requestTimeoutMs);
   const options = {

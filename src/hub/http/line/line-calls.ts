@@ -1,4 +1,4 @@
-/** The line as the routes ask it: every answer within a limit, every failure as an error of the catalogue. */
+/** Calls of the line for the routes: each with a time limit, each failure as an error of the catalogue. */
 import { ClientError, type Metadata, Status } from 'nice-grpc';
 import { type Clock, withLimit } from '../../../shared/base/clock.ts';
 import { CODE_TRAILER, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../../shared/base/errors.ts';
@@ -33,12 +33,12 @@ export class LineCalls {
     await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.close({}, options));
   }
 
-  /** `signal`: the caller went away; what has not reached the port is not sent then. */
+  /** `signal`: the caller disconnected; a packet that has not reached the port is not sent then. */
   async send(payload: Uint8Array, signal: AbortSignal): Promise<void> {
     await this.#ask(LINE_SEND_MS, signal, ({ serial }, options) => serial.sendPacket({ payload }, options));
   }
 
-  /** The line's own stream; what it throws is for failureOf(). */
+  /** Pass what the stream throws to failureOf(). */
   readLog(
     request: lineside.v1.ReadLogRequest.$Properties,
     options: { readonly signal: AbortSignal; readonly onHeader: () => void },
@@ -81,7 +81,7 @@ interface CallOptions {
 
 type Refusable = Pick<serial.ConfigResponse, 'status' | 'error'>;
 
-/** Of an answer with a status of the contract, which is too coarse to tell a port in use from one that failed. */
+/** Of an answer with a status of the contract, which does not distinguish a port in use from one that failed. */
 export function refusalOf({ status, error }: Refusable, code: string | undefined): LinesideError | undefined {
   if (status === serial.StatusCode.OK) return undefined;
   return new LinesideError(known(code) ?? byContract(status), error);

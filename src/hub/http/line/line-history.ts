@@ -1,4 +1,4 @@
-/** What went over the line in the last hours, sampled by the hub and kept in its memory only. */
+/** Traffic and errors of the line in the last hours, sampled by the hub and kept in memory only. */
 import type { Clock } from '../../../shared/base/clock.ts';
 import { Loop } from '../../../shared/base/loop.ts';
 import { type LineNumbers, statusNumbers } from '../../../shared/proto/line-status.ts';
@@ -60,7 +60,7 @@ export class LineHistory {
 
 type Count = 'rxBytes' | 'txBytes' | 'rxDroppedPackets' | 'txFailedPackets';
 
-/** The service counts since it was started; an interval's share is the difference. */
+/** The line's counters start with its process; an interval has the difference. */
 function figuresOf(before: LineNumbers, now: LineNumbers): readonly number[] {
   const restarted = now.uptimeMs < before.uptimeMs;
   const since = (name: Count): number =>
@@ -69,7 +69,7 @@ function figuresOf(before: LineNumbers, now: LineNumbers): readonly number[] {
   return [since('rxBytes'), since('txBytes'), since('rxDroppedPackets'), errors, Number(now.portState === 'open')];
 }
 
-/** None if another port was opened meanwhile: its driver may have counted for months. */
+/** 0 if another port was opened meanwhile: its driver may have counted for months. */
 function driverErrors(before: LineNumbers, now: LineNumbers): number {
   const { kernel, currentPortName } = now;
   if (before.currentPortName !== currentPortName || kernel === null) return 0;
@@ -78,7 +78,7 @@ function driverErrors(before: LineNumbers, now: LineNumbers): number {
     .reduce((sum, count) => sum + count, 0);
 }
 
-/** The driver's counts begin again when the adapter is plugged in again. */
+/** The driver's counters restart when the adapter is plugged in again. */
 function increase(before: number, now: number): number {
   return now < before ? now : now - before;
 }

@@ -15,12 +15,12 @@ export function gapJson(gap: lineside.v1.LogGap): object {
   return messageJson(lineside.v1.LogGap, gap, number);
 }
 
-/** What a caller of LogRaw made of a timestamp may be beyond 2^53, and is rounded. */
+/** A timestamp that a caller of LogRaw chose may exceed 2^53, and is rounded. */
 export function number(value: Long): number {
   return value.toNumber();
 }
 
-/** INVALID_ARGUMENT with the place of the fault; what the bytes are is not quoted. */
+/** INVALID_ARGUMENT with the place of the fault; the bytes are not quoted. */
 export function sentBytes({ hex, base64 }: { readonly hex?: string; readonly base64?: string }): Uint8Array {
   if (hex !== undefined && base64 !== undefined) throw invalid('hex and base64: send one of them, not both');
   if (hex !== undefined) return hexBytes(hex);
@@ -38,7 +38,7 @@ function hexBytes(text: string): Uint8Array {
 }
 
 function base64Bytes(text: string): Uint8Array {
-  // The decoder leaves out what it does not know, without a word.
+  // Node's decoder skips characters that it does not know.
   const isBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text);
   if (!isBase64) throw invalid('base64 is not base64 (RFC 4648, with its padding)');
   return Buffer.from(text, 'base64');

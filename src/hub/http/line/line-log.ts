@@ -1,6 +1,6 @@
 /**
- * The log as NDJSON: what is stored, then what appears. The reader's pace is the pace: a batch is asked for when the one
- * before is written, and what piles up meanwhile stays in the log on the line's side.
+ * The log as NDJSON: stored entries, then new ones. The reader sets the pace: a batch is requested when the one before is
+ * written, and the entries behind it stay in the line's log.
  */
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -22,7 +22,7 @@ export interface LogParts {
   readonly request: lineside.v1.ReadLogRequest.$Properties;
 }
 
-/** Resolves when the line has begun: what it refuses is thrown, what comes later ends the stream with a line that says why. */
+/** Resolves when the line has accepted the request, rejects if it refuses; a later failure is the last line of the stream. */
 export async function logLines(parts: LogParts): Promise<AsyncIterable<Buffer>> {
   const { line, stream, clock, request } = parts;
   const { log } = await line.status(stream.signal);
@@ -31,7 +31,7 @@ export async function logLines(parts: LogParts): Promise<AsyncIterable<Buffer>> 
     { ...request, logId: log.logId },
     { signal: stream.signal, onHeader: () => begun.resolve() },
   );
-  const reading = new Reading(batches[Symbol.asyncIterator](), parts);
+  const reading = new BatchReader(batches[Symbol.asyncIterator](), parts);
   const late = clock.timer(LINE_ANSWER_MS, () => begun.reject(away(`no answer within ${LINE_ANSWER_MS / 1_000} s`)));
   try {
     await Promise.race([begun.promise, reading.failed]);
@@ -43,7 +43,7 @@ export async function logLines(parts: LogParts): Promise<AsyncIterable<Buffer>> 
   return reading.bytes(first, request.follow === true);
 }
 
-/** Each piece when the kernel has the one before: what the client takes is seen by the piece. */
+/** Writes a piece when the kernel has taken the one before: a client's progress is seen by the piece. */
 export async function sendPieces(response: ServerResponse, source: AsyncIterable<Buffer>): Promise<void> {
   for await (const piece of source) {
     if (response.destroyed) return;
@@ -65,13 +65,13 @@ function written(response: ServerResponse, piece: Buffer): Promise<void> {
 
 type Batches = AsyncIterator<lineside.v1.LogBatch>;
 
-class Reading {
+class BatchReader {
   readonly #batches: Batches;
   readonly #signal: AbortSignal;
   readonly #clock: Clock;
   readonly #line: LineCalls;
   readonly #failed = Promise.withResolvers<never>();
-  /** The batch that was asked for, when it has come; or what came instead. */
+  /** The batch that was requested, once it has arrived. */
   #got: IteratorResult<lineside.v1.LogBatch> | undefined;
   #failure: LinesideError | undefined;
   #wake: () => void = () => {};
@@ -83,10 +83,10 @@ class Reading {
     this.#line = line;
     this.#failed.promise.catch(() => {});
     stream.signal.addEventListener('abort', () => this.#wake(), { once: true });
-    this.#ask();
+    this.#request();
   }
 
-  /** Rejects with what the line refused. */
+  /** Rejects with the line's refusal. */
   get failed(): Promise<never> {
     return this.#failed.promise;
   }
@@ -96,8 +96,8 @@ class Reading {
     for (;;) {
       if (this.#got === undefined && this.#failure === undefined && !this.#signal.aborted) {
         const isSilent = await this.#wait();
-        // A page is as long as it takes; who follows is to know that there is nothing, which a line that hangs does not say.
-        if (isSilent && follow && (await this.#isThere())) yield line({ type: 'alive' });
+        // A page takes as long as it takes. A follower is shown that there is nothing new, but only while the line answers.
+        if (isSilent && follow && (await this.#answers())) yield line({ type: 'alive' });
         continue;
       }
       const end = this.#end(follow);
@@ -106,18 +106,18 @@ class Reading {
       if (end !== undefined || batch === undefined || this.#signal.aborted) return;
       this.#got = undefined;
       yield* pieces(batch);
-      this.#ask();
+      this.#request();
     }
   }
 
-  #isThere(): Promise<boolean> {
+  #answers(): Promise<boolean> {
     return this.#line.status(this.#signal).then(
       () => true,
       () => false,
     );
   }
 
-  /** The last line, where one is due: the client knows by it why there is no more. */
+  /** The last line of a stream that the service or the line ended, with the reason. */
   #end(follow: boolean): object | undefined {
     const { aborted, reason } = this.#signal;
     const isDone = this.#got?.done === true && follow ? away('it ended the stream') : undefined;
@@ -125,7 +125,7 @@ class Reading {
     return error instanceof LinesideError ? { type: 'end', code: error.code, message: error.message } : undefined;
   }
 
-  #ask(): void {
+  #request(): void {
     this.#batches.next().then(
       (result) => {
         this.#got = result;
@@ -139,7 +139,7 @@ class Reading {
     );
   }
 
-  /** Until something has come; true: nothing has for a while. (Not a race of promises: those that never settle would pile up.) */
+  /** Until a batch or a failure arrives; true: none did for a while. (A race of promises would keep those that never settle.) */
   #wait(): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = this.#clock.timer(STREAM_ALIVE_MS, () => resolve(true));
@@ -155,14 +155,14 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Of a size that goes over a slow link before the client is taken for gone. */
+/** Small enough for a slow link to take one before the client is taken as disconnected. */
 function* pieces(batch: lineside.v1.LogBatch): Generator<Buffer> {
   const text = [...batchLines(batch)].map((value) => `${JSON.stringify(value)}\n`).join('');
   const bytes = Buffer.from(text);
   for (let at = 0; at < bytes.length; at += STREAM_PIECE_BYTES) yield bytes.subarray(at, at + STREAM_PIECE_BYTES);
 }
 
-/** Gaps stand where their entries would. */
+/** Each gap in the place of its entries. */
 export function* batchLines({ entries, gaps, nextAfterId }: lineside.v1.LogBatch): Generator<object> {
   let gap = 0;
   for (const entry of entries) {

@@ -1,4 +1,4 @@
-/** The serial line as the console has it: how it stands, opening and closing, sending; and its log as NDJSON. */
+/** The serial line for the console: status, open, close, send; and its log as NDJSON. */
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Static } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
@@ -112,14 +112,14 @@ export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clo
       } catch (error) {
         throw stream.signal.reason instanceof LinesideError ? stream.signal.reason : error;
       } finally {
-        // Also of a client that was gone before it was listened for: nothing tells of its end again.
+        // A client that disconnected before the listener was added fires no event.
         stream.close();
       }
     },
   });
 }
 
-/** Fires when the client is gone, and after its answer. */
+/** Fires when the client disconnects, and after its answer. */
 function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
   const gone = new AbortController();
   if (raw.destroyed) gone.abort();

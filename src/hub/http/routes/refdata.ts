@@ -180,7 +180,7 @@ function changeOf({ data, validFrom }: Pick<RecordChange, 'data' | 'validFrom'>,
   return { data, changeReason, ...(validFrom !== undefined && { validFrom }) };
 }
 
-// Bundle import: the body goes through as it comes, never held whole.
+// Bundle import: the body is streamed, never held whole.
 
 /** For the document: the import itself checks its items. */
 const item = exact(
@@ -231,7 +231,7 @@ export function importRoutes(routes: Routes, { refdata, maxImportBytes }: RouteP
   });
 }
 
-/** Leaving it early leaves the connection alone: the client is still to get its answer. */
+/** Breaking out keeps the connection open: the client still gets its answer. */
 async function* bytesOf(body: IncomingMessage, maxBytes: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   try {

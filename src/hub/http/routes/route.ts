@@ -1,4 +1,4 @@
-/** Routes as data: what each declares, and what a handler sees of a request. */
+/** Routes as data: what each declares, and the request as its handler sees it. */
 import type { Static, TSchema } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -27,15 +27,14 @@ export interface HubParts {
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
   readonly host: HostAdmin;
-  /** undefined: nothing is known of the line and of certificates. */
+  /** undefined: the state of the line and of certificates is unknown. */
   readonly watch?: WatchAdmin | undefined;
-  /** How the serial log is sent to the central side; undefined: it is not. */
+  /** The transport of the serial log to the central side; undefined: there is none. */
   readonly upstream?: UpstreamAdmin | undefined;
   readonly clock: Clock;
   readonly version: string;
 }
 
-/** What the routes work with. */
 export interface RouteParts extends HubParts {
   readonly line: LineCalls;
   readonly history: Pick<LineHistory, 'samples'>;
@@ -46,11 +45,11 @@ export interface RouteParts extends HubParts {
   readonly maxImportBytes: number;
   /** Why the service cannot work now; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;
-  /** The OpenAPI document as JSON: the same bytes for all requests, whose answers then share them. */
+  /** The OpenAPI document as JSON: all answers share the same bytes. */
   readonly openapi: () => Buffer;
 }
 
-/** A route as data. What follows from its method, path, body and answer is not said again. */
+/** A route as data. What follows from its method, path, body and answer is not declared again. */
 interface Declaration<P, Q extends TSchema, B extends TSchema> {
   /** operationId */
   readonly id: string;
@@ -60,7 +59,7 @@ interface Declaration<P, Q extends TSchema, B extends TSchema> {
   readonly body?: B;
   /** Whether If-Match names the version that is to be changed. */
   readonly version?: 'optional' | 'required';
-  /** Default: If-None-Match where a version is read; X-Change-Reason and If-Match where there is a change with a reason. */
+  /** Default: If-None-Match if a version is read; X-Change-Reason and If-Match for a change with a reason. */
   readonly headers?: TSchema;
   readonly answer: Answer;
   /** Beyond those of `base` and those of parameters and versions. */
@@ -69,11 +68,11 @@ interface Declaration<P, Q extends TSchema, B extends TSchema> {
   readonly base?: readonly ErrorCode[];
   /** The handler reads the body itself, as it comes. */
   readonly streams?: true;
-  /** What is answered: a thing, a page of them; or the reply when it has been sent. */
+  /** Answers a thing, a page of them, or the reply if it has been sent. */
   readonly handle: (call: Call<P, Q, B>) => unknown;
 }
 
-/** A request as its handler sees it; what is not asked for is not read. */
+/** A request as its handler sees it; each part is read when the handler needs it. */
 class Call<P, Q extends TSchema, B extends TSchema> {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
@@ -104,13 +103,13 @@ class Call<P, Q extends TSchema, B extends TSchema> {
     return { limit, cursor: cursor === '' ? undefined : cursor };
   }
 
-  /** Without the reason, which is read from two places. */
+  /** Without changeReason, which is `reason`. */
   get body(): Omit<Static<B>, 'changeReason'> {
     const { changeReason: _, ...body } = this.request.body as { readonly changeReason?: string };
     return body as Omit<Static<B>, 'changeReason'>;
   }
 
-  /** The body's, or the header's where the body has none. */
+  /** Of the body, or of the header if the body has none. */
   get reason(): string {
     const body = this.request.body as { readonly changeReason?: string } | undefined;
     return body?.changeReason ?? changeReason(this.request.headers['x-change-reason']);
@@ -210,7 +209,7 @@ function answered({ status = 200, listOf, etag: isVersioned }: Answer, reply: Fa
   return { items, nextCursor: nextCursor ?? null };
 }
 
-/** An id in a path. NOT_FOUND where it is no number: there is nothing of that name. */
+/** An id in a path. NOT_FOUND if it is not a number. */
 export function idOf(text: string, what: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new LinesideError('NOT_FOUND', `there is no such ${what}`);

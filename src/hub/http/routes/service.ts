@@ -1,6 +1,6 @@
 /**
- * The service itself, open to everyone who reaches it: whether it works, its figures, its description, the files of the console;
- * and its operation: the outbox and its dead letters, the audit, the alerts, the machine.
+ * The service itself, open to every client: health, metrics, OpenAPI, the files of the console; and its operation: the outbox
+ * and its dead letters, the audit, the alerts, the machine.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../../shared/base/errors.ts';
@@ -82,13 +82,13 @@ export function consoleRoutes(routes: Routes, { console: files }: RouteParts): v
   });
 }
 
-/** 503 whatever it is: that is what probes and balancers understand. */
+/** 503 whatever the error is, for probes and load balancers. */
 function notReady(error: LinesideError): LinesideError {
   const { code, message, hint } = error;
   return new LinesideError('NOT_READY', message, { cause: error, hint, reasons: [`${code}: ${message}`] });
 }
 
-/** Kept by browsers, and asked after each time: one small answer on the LAN. */
+/** A browser may keep the file and must revalidate it: one small answer on the LAN. */
 async function sendFile(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): Promise<FastifyReply> {
   const { bytes, gzipped, type } = file;
   const compress =
@@ -115,7 +115,7 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     answer: { what: 'Dead letters.', listOf: 'DeadLetter' },
     handle({ caller: { scopes }, page }) {
       const { items, nextCursor } = outbox.deadLetters(page);
-      // What is to be decided on is listed whole; the data is read by those who may read the dictionary.
+      // An admin decides on every letter; the data is for those who may read the dictionary.
       const shown = items.map((letter) => (scopes.includes(letter.scope) ? letter : { ...letter, envelope: null }));
       return { items: shown, nextCursor };
     },

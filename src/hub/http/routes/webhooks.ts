@@ -116,10 +116,10 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
   });
 }
 
-/** What may be missing of a request here although it is needed: the room is asked all the same, for everything else. */
+/** Required fields may be missing here: the subscription's other faults are reported together with them. */
 type Incomplete = Partial<SubscriptionRequest>;
 
-/** An empty text is never taken by the room, so that a missing field is reported together with the other faults. */
+/** A missing field is passed on as an empty string, which is always refused. */
 async function subscribe(
   webhooks: WebhookAdmin,
   caller: Caller,
