@@ -18,6 +18,7 @@ function consumersOn(t: TestContext, logger: Logger = silentLogger) {
   const file = join(dir, 'tokens.json');
   const clock = new FakeClock();
   const consumers = new Consumers({ tokens: new TokenReader(file, clock, logger), clock, logger });
+  t.after(() => consumers.stop());
   let changes = 0;
   consumers.onChanged(() => {
     changes += 1;
@@ -38,7 +39,6 @@ describe('consumers', () => {
     addToken(file, 'safe', ['refdata-restricted', 'viewer'], at);
     assert.equal(consumers.scopesOf('erp'), undefined, 'not known before the first look');
     await consumers.start();
-    t.after(() => consumers.stop());
     assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
     assert.deepEqual(consumers.scopesOf('plant'), ['PUBLIC', 'INTERNAL']);
     assert.deepEqual(consumers.scopesOf('safe'), ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
@@ -55,7 +55,6 @@ describe('consumers', () => {
     });
     writeFileSync(file, 'no JSON');
     await consumers.start();
-    t.after(() => consumers.stop());
     await look();
     assert.deepEqual([known, consumers.isKnown()], [false, false]);
     rmSync(file);
@@ -68,7 +67,6 @@ describe('consumers', () => {
   it('come, go and change with the file, and each change is told once', async (t) => {
     const { file, consumers, look, changes } = consumersOn(t);
     await consumers.start();
-    t.after(() => consumers.stop());
     assert.equal(changes(), 0, 'a missing file has none, as before');
     addToken(file, 'erp', ['reader', 'refdata-internal'], at);
     await look();
@@ -90,7 +88,6 @@ describe('consumers', () => {
     const { file, consumers, look, changes } = consumersOn(t, logger);
     addToken(file, 'erp', ['reader'], at);
     await consumers.start();
-    t.after(() => consumers.stop());
     writeFileSync(file, '{"tokens": 7}');
     await look();
     assert.deepEqual([consumers.scopesOf('erp'), changes(), errors.length], [['PUBLIC'], 1, 1]);
@@ -109,7 +106,6 @@ describe('consumers', () => {
     });
     consumers.onChanged(() => told.push('second'));
     await consumers.start();
-    t.after(() => consumers.stop());
     for (const name of ['a', 'b']) {
       addToken(file, name, ['reader'], at);
       await look();

@@ -3,13 +3,13 @@
  * written, and the entries behind it stay in the line's log.
  */
 import type { ServerResponse } from 'node:http';
+import type Long from 'long';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { entryClocks } from '../../../shared/proto/line-status.ts';
-import type { lineside } from '../../../shared/proto/services.ts';
+import { entryClocks, messageJson } from '../../../shared/proto/line-status.ts';
+import { lineside } from '../../../shared/proto/services.ts';
 import { LINE_ANSWER_MS, STREAM_ALIVE_MS, STREAM_PIECE_BYTES } from '../limits.ts';
 import { away, failureOf, type LineCalls } from './line-calls.ts';
-import { gapJson, number } from './line-json.ts';
 import type { LogStream } from './log-streams.ts';
 
 /** serial.SerialLogEntry.Direction, in its order. */
@@ -188,4 +188,13 @@ function entryJson({ entry, clock }: lineside.v1.LogEntry, id: number): object {
     data: Buffer.from(rawData.buffer, rawData.byteOffset, rawData.byteLength).toString('base64'),
     note,
   };
+}
+
+function gapJson(gap: lineside.v1.LogGap): object {
+  return messageJson(lineside.v1.LogGap, gap, number);
+}
+
+/** A timestamp that a caller of LogRaw chose may exceed 2^53, and is rounded. */
+function number(value: Long): number {
+  return value.toNumber();
 }
