@@ -35,26 +35,32 @@ test('metrics of the machine: a number for what is known, no series for what can
     const found = [...text.matchAll(/^lineside_host_(\w+) (\S+)$/gm)];
     return new Map(found.map(([, name = '', value]) => [name, Number(value)]));
   };
+  const { disk } = host.now;
+  host.now = {
+    ...host.now,
+    underVoltage: 'unknown',
+    disk: { ...disk, lifeUsedPercent: null, reserve: 'unknown', writtenBytesEver: null },
+    slot: null,
+  };
   const before = await series();
   const expected = {
-    uptime_seconds: 3_600,
+    uptime_seconds: 90_000,
     temperature_celsius: 51.5,
     throttled: 0,
-    memory_bytes: 2 ** 30,
-    memory_available_bytes: 2 ** 29,
+    memory_bytes: 1_000,
+    memory_available_bytes: 500,
     load1: 0.5,
     processors: 4,
     cpu_used_percent: 12.5,
-    disk_bytes: 2 ** 34,
-    disk_free_bytes: 2 ** 33,
-    card_written_bytes: 4_096,
+    disk_bytes: 1_000,
+    disk_free_bytes: 500,
+    card_written_bytes: 1,
     clock_synced: 1,
     boots: 5,
     power_losses: 2,
     after_power_loss: 0,
   };
   assert.deepEqual(Object.fromEntries(before), expected);
-  const { disk } = host.now;
   host.now = {
     ...host.now,
     temperatureCelsius: null,

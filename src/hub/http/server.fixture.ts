@@ -14,6 +14,8 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { type ErrorCode, errorCatalogue } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
+import { wellHost } from '../../shared/host/host-facts.fixture.ts';
+import type { HostAdmin, HostFacts } from '../../shared/host/host-facts.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
 import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
@@ -21,7 +23,6 @@ import type { JsonObject } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
 import { openRefdata, type Refdata } from '../refdata/refdata.ts';
 import type { Access } from './access.ts';
-import { FakeHost } from './host.fixture.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './server.ts';
 import { FakeWebhooks } from './webhooks.fixture.ts';
 
@@ -115,6 +116,18 @@ function deadLetter(id: number): DeadLetter {
     txTime: '2026-03-01T09:30:00+00:00',
     envelope: { schemaVersion: '1.0.0' },
   };
+}
+
+export class FakeHost implements HostAdmin {
+  now: HostFacts = wellHost;
+  standing: Alert[] = [];
+
+  facts(): HostFacts {
+    return this.now;
+  }
+  alerts(): readonly Alert[] {
+    return this.standing;
+  }
 }
 
 export interface Answer {
