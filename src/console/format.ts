@@ -86,28 +86,22 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 
 // The line's history as the columns of a plot, and in words.
 
-export interface Columns {
-  /** Unix seconds, as the plot's axis wants them. */
-  readonly times: number[];
-  /** Bytes per second; null while no port was open, so that the line is broken there. */
-  readonly rx: (number | null)[];
-  readonly tx: (number | null)[];
-  /** In the interval. */
-  readonly errors: number[];
-}
-
-/** `nowS`: the reader's own clock, as the samples tell their age only. */
-export function columnsOf({ intervalS, samples }: LineHistory, nowS: number, spanS: number): Columns {
-  const columns: Columns = { times: [], rx: [], tx: [], errors: [] };
-  for (const [ageS, rxBytes, txBytes, , errors, open] of samples) {
-    if (ageS > spanS) continue;
-    const silent = open === 0 && rxBytes === 0 && txBytes === 0;
-    columns.times.push(nowS - ageS);
-    columns.rx.push(silent ? null : rxBytes / intervalS);
-    columns.tx.push(silent ? null : txBytes / intervalS);
-    columns.errors.push(errors);
-  }
-  return columns;
+/** `nowS`: the reader's own clock in Unix seconds, as samples have an age only. */
+export function columnsOf({ intervalS, samples }: LineHistory, nowS: number, spanS: number) {
+  const seen = samples.filter(([ageS]) => ageS <= spanS);
+  // Bytes per second; null while no port was open, so that the plot has no line there.
+  const rates = (column: 1 | 2): (number | null)[] =>
+    seen.map((sample) => {
+      const isSilent = sample[5] === 0 && sample[1] === 0 && sample[2] === 0;
+      return isSilent ? null : sample[column] / intervalS;
+    });
+  return {
+    times: seen.map(([ageS]) => nowS - ageS),
+    rx: rates(1),
+    tx: rates(2),
+    /** In the interval. */
+    errors: seen.map((sample) => sample[4]),
+  };
 }
 
 /** For those who do not see the plot. */

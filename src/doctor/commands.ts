@@ -17,10 +17,10 @@ import {
   describeBundle,
   targetOf,
 } from './bundle/bundle-target.ts';
-import { type Checked, checkLines, failed, summaryLine, worst } from './check.ts';
+import { type Checked, type CheckName, checkLines, failed, objectIn, summaryLine, worst } from './check.ts';
 
 const doctorHelp = `
-Looks at everything that the service needs and says of each thing whether it is well, and what to do where it is not.
+Checks everything that the service needs. For each check it reports the result, and the remedy if the check failed.
 Nothing is changed, no port is opened, and no secret is shown. Run as root it sees most.
 
 Exit status: 0 nothing failed (warnings included), 1 something failed, 2 the command line is wrong.
@@ -99,14 +99,12 @@ async function doWork(io: CliIo, version: string, { named, target }: Work): Prom
   say({ end: true });
 }
 
-type Titles = readonly { readonly name: string; readonly title: string }[];
-
 /** For all checks together. */
 const doctorLimitMs = 50_000;
 
 async function doctor(shell: LocalShell, version: string, { config: named, json = false }: Options): Promise<void> {
   const { io } = shell;
-  let titles: Titles = [];
+  let titles: readonly CheckName[] = [];
   const done: Checked[] = [];
   const width = (): number => Math.max(...titles.map(({ title }) => title.length)) + 2;
   const show = (checked: Checked): void => {
@@ -114,7 +112,7 @@ async function doctor(shell: LocalShell, version: string, { config: named, json 
     if (!json) io.stdout.write(checkLines(checked, width()));
   };
   const onLine = (value: object): void => {
-    if ('titles' in value) titles = value.titles as Titles;
+    if ('titles' in value) titles = value.titles as readonly CheckName[];
     else show(value as Checked);
   };
   const how = await inChild({ clock: io.clock, work: { named }, limitMs: doctorLimitMs, onLine });
@@ -205,7 +203,7 @@ export function inChild({ clock, work, limitMs, onLine, stop }: ChildOptions): P
     child.stdin.on('error', () => undefined);
     stop?.addEventListener('abort', () => give('stopped'), { once: true });
     lines.on('line', (line) => {
-      const value = parsed(line);
+      const value = objectIn(line);
       if (value !== undefined && 'end' in value) give('done');
       else if (value !== undefined) onLine(value);
     });
@@ -218,14 +216,4 @@ export function inChild({ clock, work, limitMs, onLine, stop }: ChildOptions): P
 function endWithParent(stdin: NodeJS.ReadableStream): void {
   stdin.once('end', () => process.kill(process.pid, 'SIGKILL'));
   stdin.resume();
-}
-
-/** undefined: it is no object. */
-function parsed(line: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(line);
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

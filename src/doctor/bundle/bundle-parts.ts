@@ -5,7 +5,7 @@ import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node
 import { join } from 'node:path';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig } from '../../shared/config/load.ts';
-import { type Checked, checkLines, summaryLine } from '../check.ts';
+import { checkLines, objectIn, summaryLine } from '../check.ts';
 import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
@@ -59,7 +59,7 @@ export const collectors: readonly Collector[] = [
 ];
 
 async function doctorPart(context: CheckContext): Promise<Piece> {
-  const checked: Checked[] = await runChecks(context);
+  const checked = await runChecks(context);
   const text = checked.map((one) => checkLines(one, titleWidth)).join('') + summaryLine(checked);
   return [
     { name: 'doctor.txt', content: text },
@@ -105,8 +105,7 @@ function shownVariable(name: string, value: string): string {
 }
 
 async function versionsPart({ version, roots }: CheckContext): Promise<Piece> {
-  const { versions } = process;
-  const [os, board, model, tree] = await Promise.all([
+  const [os, board, model, kernelVersion] = await Promise.all([
     textOf(join(roots.etc, 'os-release')),
     textOf('/usr/lib/lineside/board'),
     textOf(join(roots.proc, 'device-tree/model')),
@@ -118,19 +117,18 @@ async function versionsPart({ version, roots }: CheckContext): Promise<Piece> {
       return /^(?:PRETTY_NAME|VERSION_ID|IMAGE_ID|IMAGE_VERSION|BUILD_ID)$/.test(name) ? [[name, value]] : [];
     }),
   );
-  const machine = {
+  const content = {
+    lineside: version,
+    node: process.versions.node,
+    libraries: { ...process.versions },
+    os: named,
     kernel: release(),
-    kernelVersion: tree,
+    kernelVersion,
     architecture: arch(),
     model: model.replaceAll('\0', ''),
     board,
   };
-  return [
-    {
-      name: 'versions.json',
-      content: { lineside: version, node: versions.node, libraries: { ...versions }, os: named, ...machine },
-    },
-  ];
+  return [{ name: 'versions.json', content }];
 }
 
 async function answersPart(context: CheckContext): Promise<Piece> {
@@ -150,18 +148,9 @@ async function answersPart(context: CheckContext): Promise<Piece> {
   for (const [path, name] of wanted) {
     const answer = facts.hub.kind === 'answered' ? await ask(clock, socket, path) : facts.hub.kind;
     if (typeof answer === 'string') piece.push({ what: path, why: `the hub: ${answer}` });
-    else piece.push({ name, content: name.endsWith('.json') ? asJson(answer.body) : answer.body });
+    else piece.push({ name, content: objectIn(answer.body) ?? answer.body });
   }
   return piece;
-}
-
-function asJson(body: string): string | object {
-  try {
-    const value: unknown = JSON.parse(body);
-    return typeof value === 'object' && value !== null ? value : body;
-  } catch {
-    return body;
-  }
 }
 
 const unitPatterns = ['lineside*.service', 'lineside*.socket', 'lineside*.timer'];

@@ -9,7 +9,7 @@ import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
 import { slot } from '../../shared/host/sensors.ts';
 import { sampleHost, uncounted } from '../../shared/host/telemetry.ts';
-import { type Finding, failed, ok, orFine, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
 import type { CheckContext } from '../check-context.ts';
 import { textOf } from '../safe-files.ts';
 
@@ -93,29 +93,26 @@ export interface SlotsFacts {
 
 export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
   if (running === null) return [skipped("this is no appliance's image")];
-  const findings: Finding[] = [];
+  const findings = [...slotFindings(running, slotFile)];
+  return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
+}
+
+function* slotFindings(running: NonNullable<HostFacts['slot']>, slotFile: string): Findings {
   if (running.dataLost)
-    findings.push(
-      failed(
-        'the data partition cannot be mounted: all that is kept now is lost with the power',
-        remedyOf('HostDataLost'),
-      ),
+    yield failed(
+      'the data partition cannot be mounted: all that is kept now is lost with the power',
+      remedyOf('HostDataLost'),
     );
   if (running.updateFailed)
-    findings.push(
-      warning(`an update did not become healthy: slot ${running.name} runs again`, remedyOf('HostUpdateFailed')),
-    );
+    yield warning(`an update did not become healthy: slot ${running.name} runs again`, remedyOf('HostUpdateFailed'));
   if (running.trying)
-    findings.push(
-      warning(
-        `slot ${running.name} is on trial: if the service does not become healthy, the next start returns to the other slot`,
-        'Wait until the service is healthy; it marks the slot good automatically.',
-      ),
+    yield warning(
+      `slot ${running.name} is on trial: if the service does not become healthy, the next start returns to the other slot`,
+      'Wait until the service is healthy; it marks the slot good automatically.',
     );
-  if (slotFile === '') findings.push(skipped('slot.txt cannot be read', 'Run it as root.'));
+  if (slotFile === '') yield skipped('slot.txt cannot be read', 'Run it as root.');
   else if (parseSlots(slotFile) === undefined)
-    findings.push(failed('slot.txt is damaged', 'Install an update, which rewrites it; the running slot stays.'));
-  return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
+    yield failed('slot.txt is damaged', 'Install an update, which rewrites it; the running slot stays.');
 }
 
 export async function checkSlots({ roots }: CheckContext): Promise<Finding[]> {

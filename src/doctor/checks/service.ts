@@ -13,7 +13,7 @@ import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';
 import { promisedSockets } from '../../shared/host/socket-units.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
-import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, needsRoot, objectIn, ok, orFine, skipped, warning } from '../check.ts';
 import { type CheckContext, type ConfiguredContext, within } from '../check-context.ts';
 import { Redactor } from '../redactor.ts';
 import { isThere, runTool, type ToolAnswer } from '../safe-files.ts';
@@ -172,13 +172,11 @@ async function askHub(clock: Clock, config: Config): Promise<Answer> {
 }
 
 function reasonsIn(body: string): string {
-  try {
-    const { reasons, detail } = JSON.parse(body) as { reasons?: unknown; detail?: unknown };
-    const all = Array.isArray(reasons) ? reasons.join('; ') : typeof detail === 'string' ? detail : '';
-    return new Redactor().text(all.slice(0, 500));
-  } catch {
-    return 'it does not say why';
-  }
+  const found = objectIn(body);
+  if (found === undefined) return 'it does not say why';
+  const { reasons, detail } = found as { reasons?: unknown; detail?: unknown };
+  const all = Array.isArray(reasons) ? reasons.join('; ') : typeof detail === 'string' ? detail : '';
+  return new Redactor().text(all.slice(0, 500));
 }
 
 export async function ask(

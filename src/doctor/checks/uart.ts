@@ -6,7 +6,7 @@ import { constants } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
-import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, objectIn, ok, orFine, skipped, warning } from '../check.ts';
 import { type CheckContext, portsOf } from '../check-context.ts';
 import { isThere, namesIn, succeeds, textOf } from '../safe-files.ts';
 
@@ -94,14 +94,9 @@ async function wantedPort({ config }: CheckContext): Promise<string> {
   const { atStart, line } = config.serial;
   if (atStart === 'open') return line.port;
   if (atStart === 'closed') return '';
-  const text = await textOf(join(config.data.dir, 'line-state.json'));
-  try {
-    const state = JSON.parse(text) as { open?: { portName?: unknown } | null } | null;
-    const name = state?.open?.portName;
-    return typeof name === 'string' ? name : '';
-  } catch {
-    return '';
-  }
+  const state = objectIn(await textOf(join(config.data.dir, 'line-state.json')));
+  const { open } = (state ?? {}) as { open?: { portName?: unknown } | null };
+  return typeof open?.portName === 'string' ? open.portName : '';
 }
 
 export interface ConsoleFacts {
