@@ -1,7 +1,7 @@
 /** The findings of the checks of the network, the broker and the journal: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { hostsIn, judgeConnect, judgeNetwork, judgeTls, type Resolved } from './checks/network.ts';
+import { type Handshake, hostsIn, judgeConnect, judgeNetwork, judgeTls, type Resolved } from './checks/network.ts';
 import { brokerPeer, judgeCollector, judgeLogin } from './checks/remotes.ts';
 import { judgeJournal } from './checks/service.ts';
 import { judged, table } from './table.fixture.ts';
@@ -29,71 +29,49 @@ it('reads lists of hosts', () => {
 });
 
 const [fromMs, toMs] = [Date.UTC(2026, 0, 1), Date.UTC(2027, 11, 1)];
-const tls = (fault: string, atMs = nowMs) => [
-  judgeTls(brokerPeer, 'b:1', 'b', { fault, fromMs, toMs, names: 'DNS:c' }, atMs),
-];
-const known = { createTopics: true, securityProtocol: 'sasl_ssl' } as const;
-const topic = { name: 't', partitions: 3, lacks: [] };
-const login = (
-  said: readonly string[],
-  topics: readonly (typeof topic | { name: string; partitions: number; lacks: string[] })[] = [],
-) => judgeLogin({ connected: said.length === 0, topics }, said, known);
+const connect = (code: string) => () => [judgeConnect(broker, code)];
+const tls =
+  (shake: Handshake, atMs = nowMs) =>
+  () => [judgeTls(brokerPeer, 'b:1', 'b', shake, atMs)];
+const cert = (fault: string, atMs?: number) => tls({ fault, fromMs, toMs, names: 'DNS:c' }, atMs);
+const unconnected =
+  (said: readonly string[], securityProtocol: 'ssl' | 'sasl_ssl' = 'sasl_ssl') =>
+  () =>
+    judgeLogin({ connected: false, topics: [] }, said, { createTopics: true, securityProtocol });
+const topic =
+  (partitions: number, ...lacks: string[]) =>
+  () => {
+    const topics = [{ name: 't', partitions, lacks }];
+    return judgeLogin({ connected: true, topics }, [], { createTopics: true, securityProtocol: 'sasl_ssl' });
+  };
+const closed = 'b:1: the broker closed the connection';
+const refused = 'b:1: the broker refuses user name or password (SCRAM-SHA-512)';
 table('the broker', [
-  [
-    'a refused connection',
-    () => [judgeConnect(broker, 'ECONNREFUSED')],
-    'failed',
-    /nothing listens there.*kafka\.bootstrap/,
-  ],
-  ['an address without a host', () => [judgeConnect(broker, 'ETIMEDOUT')], 'failed', /timed out/],
-  ['no route', () => [judgeConnect(broker, 'ENETUNREACH')], 'failed', /no route/],
-  ['a name that does not resolve', () => [judgeConnect(broker, 'ENOTFOUND')], 'skipped', /See network/],
-  ['a certificate that is trusted', () => tls(''), 'ok', /valid until 2027-12-01/],
-  ['one that ends soon', () => tls('', toMs - 86_400_000), 'warning', /ends on 2027-12-01/],
-  ['an expired one', () => tls('CERT_HAS_EXPIRED'), 'failed', /expired on 2027-12-01/],
-  ['one that is not valid yet', () => tls('CERT_NOT_YET_VALID'), 'failed', /not valid before 2026-01-01.*clock/],
-  ['one of another name', () => tls('ERR_TLS_CERT_ALTNAME_INVALID'), 'failed', /not for b \(DNS:c\)/],
+  ['a refused connection', connect('ECONNREFUSED'), 'failed', /nothing listens there.*kafka\.bootstrap/],
+  ['an address without a host', connect('ETIMEDOUT'), 'failed', /timed out/],
+  ['no route', connect('ENETUNREACH'), 'failed', /no route/],
+  ['a name that does not resolve', connect('ENOTFOUND'), 'skipped', /See network/],
+  ['a certificate that is trusted', cert(''), 'ok', /valid until 2027-12-01/],
+  ['one that ends soon', cert('', toMs - 86_400_000), 'warning', /ends on 2027-12-01/],
+  ['an expired one', cert('CERT_HAS_EXPIRED'), 'failed', /expired on 2027-12-01/],
+  ['one that is not valid yet', cert('CERT_NOT_YET_VALID'), 'failed', /not valid before 2026-01-01.*clock/],
+  ['one of another name', cert('ERR_TLS_CERT_ALTNAME_INVALID'), 'failed', /not for b \(DNS:c\)/],
   [
     'one of another authority',
-    () => tls('SELF_SIGNED_CERT_IN_CHAIN'),
+    cert('SELF_SIGNED_CERT_IN_CHAIN'),
     'failed',
     /not from an authority that kafka\.ca_file names/,
   ],
-  ['no TLS', () => [judgeTls(brokerPeer, 'b:1', 'b', 'EPROTO', 0)], 'failed', /does not speak TLS/],
-  ['silence', () => [judgeTls(brokerPeer, 'b:1', 'b', 'late', 0)], 'failed', /does not answer TLS/],
-  ['a login', () => login([], [topic]), 'ok', /login accepted[\s\S]*topic t: 3 partitions/],
-  [
-    'a wrong password',
-    () =>
-      login(['b:1: the broker closed the connection', 'b:1: the broker refuses user name or password (SCRAM-SHA-512)']),
-    'failed',
-    /refuses user name or password.*password_file/,
-  ],
-  [
-    'no answer at all',
-    () => judgeLogin({ connected: false, topics: [] }, [], known),
-    'failed',
-    /does not answer a Kafka client/,
-  ],
-  [
-    'a port that wants a login',
-    () =>
-      judgeLogin({ connected: false, topics: [] }, ['the broker closed the connection'], {
-        ...known,
-        securityProtocol: 'ssl',
-      }),
-    'failed',
-    /seems to want a login.*sasl_ssl/,
-  ],
-  [
-    'a missing topic',
-    () => login([], [{ name: 't', partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] }]),
-    'warning',
-    /missing.*creates it/,
-  ],
+  ['no TLS', tls('EPROTO'), 'failed', /does not speak TLS/],
+  ['silence', tls('late'), 'failed', /does not answer TLS/],
+  ['a login', topic(3), 'ok', /login accepted[\s\S]*topic t: 3 partitions/],
+  ['a wrong password', unconnected([closed, refused]), 'failed', /refuses user name or password.*password_file/],
+  ['no answer at all', unconnected([]), 'failed', /does not answer a Kafka client/],
+  ['a port that wants a login', unconnected([closed], 'ssl'), 'failed', /seems to want a login.*sasl_ssl/],
+  ['a missing topic', topic(0, 'does not exist, and kafka.create_topics is false'), 'warning', /missing.*creates it/],
   [
     'a topic that is not for this user',
-    () => login([], [{ name: 't', partitions: 0, lacks: ['could not be looked at: it lacks the ACL'] }]),
+    topic(0, 'could not be looked at: it lacks the ACL'),
     'failed',
     /not authorised/,
   ],

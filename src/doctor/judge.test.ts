@@ -72,35 +72,19 @@ judged('the service', judgeService, service, [
   ['an installed one that is newer', { version: '1.1' }, 'warning', /installed 1\.1/],
 ]);
 
-const noHolders = { holders: [], unseen: 0 };
 const cat = { pid: 77, name: 'cat', isLineside: false, uid: 0 };
-const port: PortFacts = {
-  name: '/dev/ttyUSB0',
-  isWanted: true,
-  holders: noHolders,
-  openable: true,
-};
+const noHolders = { holders: [], unseen: 0 };
+const port: PortFacts = { name: '/dev/ttyUSB0', isWanted: true, holders: noHolders, openable: true };
+/** The port with another holder. */
+const held = (other: Partial<typeof cat> = {}, isWanted = true) => ({
+  ports: [{ ...port, isWanted, holders: { holders: [{ ...cat, ...other }], unseen: 0 } }],
+});
 const uart: UartFacts = { ports: [port], wanted: port.name, wantedIs: 'listed', simulate: false };
 judged('the UART', judgeUart, uart, [
   ['a port that is there', {}, 'ok', /one port: \/dev\/ttyUSB0/],
-  [
-    'lineside as its holder',
-    { ports: [{ ...port, holders: { holders: [{ ...cat, isLineside: true }], unseen: 0 } }] },
-    'ok',
-    /open in lineside \(process 77\)/,
-  ],
-  [
-    'another program on it',
-    { ports: [{ ...port, holders: { holders: [cat], unseen: 0 } }] },
-    'failed',
-    /held open by cat \(process 77\)/,
-  ],
-  [
-    'another program on another port',
-    { ports: [{ ...port, isWanted: false, holders: { holders: [cat], unseen: 0 } }] },
-    'warning',
-    /cat/,
-  ],
+  ['lineside as its holder', held({ isLineside: true }), 'ok', /open in lineside \(process 77\)/],
+  ['another program on it', held(), 'failed', /held open by cat \(process 77\)/],
+  ['another program on another port', held({}, false), 'warning', /cat/],
   ['processes that cannot be seen', { ports: [{ ...port, holders: { holders: [], unseen: 3 } }] }, 'ok', /3 processes/],
   ['a user without the right', { ports: [{ ...port, openable: false }] }, 'ok', /dialout/],
   ['no port', { ports: [], wanted: '', wantedIs: 'none' }, 'warning', /no serial port/],
