@@ -1,5 +1,5 @@
 /**
- * Time and the schedule: the hub is ended in the middle of deliveries and of delays, and the wall clock jumps by years, both
+ * Time and the schedule: the hub is ended in the middle of delays, and the wall clock jumps by years, both
  * ways (libfaketime). A delay is one of the device's running, from the end of the attempt before.
  */
 import assert from 'node:assert/strict';
@@ -9,7 +9,7 @@ import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
 import { temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
-import { apiOf, create, dictionary, expect, items, sendBundle } from './hub-support.ts';
+import { apiOf, create, dictionary } from './hub-support.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,
@@ -86,25 +86,6 @@ function passLongDelay({ dir }: Hub): void {
 
 describe('a hub that is ended', { concurrency: true }, () => {
   for (const how of ['SIGTERM', 'SIGKILL'] as const) {
-    it(`by ${how} during a delivery sends it again at its next start: the same deliveryId, the same bytes, no attempt lost`, async (t) => {
-      const { receiver, hub, id } = await scene(t, { schedule_s: [0, LONG_S], timeout_ms: 60_000 });
-      await receiver.script([{ fault: 'hang' }]);
-      await expect(200, sendBundle(apiOf(hub), items('d', 300, 1)));
-      await receiver.received(1, '/all');
-      await ended(hub, how);
-      const again = await startHub({ dir: hub.dir });
-      const [first, second] = await receiver.received(2, '/all');
-      const one = await deliveryWhen(apiOf(again), id, hasEnded);
-      assert.ok(first !== undefined && second !== undefined);
-      assert.ok(first.raw.equals(second.raw));
-      assert.equal(first.header['x-service-signature'], second.header['x-service-signature']);
-      assert.deepEqual([one.deliveryId, one.body], [first.body?.deliveryId, first.raw.toString()]);
-      assert.deepEqual([one.state, one.attempts, one.events], ['delivered', 1, 300]);
-      assertFaultless(receiver);
-      assert.equal(await again.stop(), 0);
-      assert.equal(receiver.requests('/all').length, 2);
-    });
-
     it(`by ${how} three times in a delay makes the next attempt when the delay has passed, neither before nor a delay later`, async (t) => {
       const place = await scene(t, { schedule_s: [0, LONG_S] });
       const { receiver, hub, id } = place;

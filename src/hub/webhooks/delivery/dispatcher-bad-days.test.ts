@@ -16,6 +16,7 @@ import {
   nowhere,
   plan,
   silent,
+  startedRig,
   startedWith,
   statesIn,
   subscribe,
@@ -26,9 +27,7 @@ import { beforeCommits, put } from './stored.fixture.ts';
 const inFlightLimit = 256;
 
 test('with no route to anywhere no attempt is used up; within 5 s of a route all goes on, one at a time each', async (t) => {
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1, 2, 3);
-  for (const id of [1, 2, 3]) await plan(rig, id, 10);
+  const rig = await startedRig(t, accepted, { ids: [1, 2, 3], count: 10 });
   await rig.clock.pass(1_000);
   assert.deepEqual(statesIn(rig), { delivered: 30 });
   assert.equal(Math.max(...rig.sender.calls.map(({ ofSubscription }) => ofSubscription)), 4, 'all are trusted by now');
@@ -140,10 +139,10 @@ test('after a restart what was tried in vain before is known to be dead from the
 });
 
 test('while nothing can be stored nothing is sent twice, and so much is sent that can be kept in hand; then all is stored', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound);
-  await startedWith(rig, 1, 2);
-  for (const id of [1, 2]) await plan(rig, id, 400);
+  const rig = await startedRig(t, ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound), {
+    ids: [1, 2],
+    count: 400,
+  });
   const repair = failCommits(rig.store);
   await rig.clock.pass(hourMs);
   assert.equal(rig.sender.calls.length, inFlightLimit);
@@ -179,9 +178,7 @@ test('a subscription whose rows cannot be read keeps no other back, and goes on 
 });
 
 test('a delivery that was removed, or changed by others, while its attempt was made takes no outcome', async (t) => {
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1);
-  await plan(rig, 1, 2);
+  const rig = await startedRig(t, accepted, { count: 2 });
   await settled();
   rig.sender.answer = () => ({ ...accepted, afterMs: 100 });
   await rig.clock.pass(30);
@@ -201,9 +198,10 @@ test('a delivery that was removed, or changed by others, while its attempt was m
 });
 
 test('an outcome that is committed when its subscription has been deleted changes no count', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? notFound : silent);
-  await startedWith(rig, 1, 2);
+  const rig = await startedRig(t, ({ subscriptionId }) => (subscriptionId === 1 ? notFound : silent), {
+    ids: [1, 2],
+    count: 0,
+  });
   await rig.clock.pass(2_000);
   for (const id of [1, 2]) await plan(rig, id);
   await rig.clock.pass(30);
@@ -218,12 +216,10 @@ test('an outcome that is committed when its subscription has been deleted change
 
 test('large bodies that end together for review are kept in several commits', async (t) => {
   const large = Buffer.alloc(700 * 1_024, 'x');
-  const rig = await dispatcherRig(t, {
+  const rig = await startedRig(t, notFound, {
+    ids: [1, 2, 3, 4, 5],
     bodyOf: () => ({ subscriptionName: 'any', body: large }),
   });
-  rig.sender.answer = () => notFound;
-  await startedWith(rig, 1, 2, 3, 4, 5);
-  for (const id of [1, 2, 3, 4, 5]) await plan(rig, id);
   let commits = 0;
   beforeCommits(rig.store, () => commits++);
   await rig.clock.pass(1_000);
@@ -247,9 +243,7 @@ test('while its secret cannot be read nothing is sent to a subscription and no a
 });
 
 test('an outcome is written to the delivery that was sent, not to another one with its row id', async (t) => {
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, accepted);
   await settled();
   await rig.cache.put(rig.store, 1, { active: true });
   await rig.store.maintain(() => rig.store.connection.exec("UPDATE webhook_deliveries SET nonce = 'another'"));
@@ -262,8 +256,7 @@ test('an outcome is written to the delivery that was sent, not to another one wi
 
 test('deliveries are counted when asked for and after a change; when they cannot be counted the status shows the last counts', async (t) => {
   const counted = t.mock.method(DeliveryRows.prototype, 'counts');
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1);
+  const rig = await startedRig(t, accepted, { count: 0 });
   const waiting = (): number => rig.dispatcher.status().waiting;
   assert.deepEqual([waiting(), waiting(), counted.mock.callCount()], [0, 0, 1]);
   rig.cache.block(1, 'blocked');

@@ -17,15 +17,13 @@ import {
   restarted,
   rowsIn,
   silent,
-  startedWith,
+  startedRig,
   statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';
 
 test('killed between the answer and its commit: sent again with the same deliveryId and bytes, and the attempt counts once', async (t) => {
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, accepted);
   await rig.clock.pass(21);
   assert.equal(rig.sender.running, 0, 'it was accepted');
   await rig.store.close();
@@ -40,10 +38,7 @@ test('killed between the answer and its commit: sent again with the same deliver
 });
 
 test('a due time lies where it lay, whatever restarts and steps of the wall clock come between', async (t) => {
-  let rig = await dispatcherRig(t);
-  rig.sender.answer = () => broken;
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  let rig = await startedRig(t, broken);
   await rig.clock.pass(1_000);
   for (const step of [-20 * 8_766 * hourMs, 50 * 8_766 * hourMs]) {
     await rig.store.close();

@@ -171,6 +171,19 @@ export async function startedWith(rig: Rig, ...ids: readonly number[]): Promise<
   rig.dispatcher.start();
 }
 
+/** Started, with these subscriptions, each with so many deliveries, which are all answered so. */
+export async function startedRig(
+  t: TestContext,
+  answer: Answer | ((call: Call) => Answer) = accepted,
+  { ids = [1], count = 1, ...options }: RigOptions & { readonly ids?: readonly number[]; readonly count?: number } = {},
+): Promise<Rig> {
+  const rig = await dispatcherRig(t, options);
+  rig.sender.answer = typeof answer === 'function' ? answer : () => answer;
+  await startedWith(rig, ...ids);
+  for (const id of count > 0 ? ids : []) await plan(rig, id, count);
+  return rig;
+}
+
 /** As unsubscribe does. */
 export async function unsubscribe({ store, cache }: Rig, id: number): Promise<void> {
   await store.maintain(() =>

@@ -16,6 +16,7 @@ import {
   rowsIn,
   scheduleS,
   silent,
+  startedRig,
   startedWith,
   statesIn,
   subscribe,
@@ -29,10 +30,7 @@ function idsOf(calls: readonly Call[]): readonly string[] {
 }
 
 test('a delivery is sent at once, and is delivered when its acceptance is committed', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = () => ({ ...accepted, answer: Buffer.from('thank you') });
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, { ...accepted, answer: Buffer.from('thank you') });
   await settled();
   const [call] = rig.sender.calls;
   assert.equal(call?.deliveryId, `1-${rowsIn(rig)[0]?.nonce}`);
@@ -55,10 +53,7 @@ test('a delivery is sent at once, and is delivered when its acceptance is commit
 });
 
 test('the schedule, to the millisecond from the end of each attempt: ten, and it is failed, for review with its body', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = ({ atMs }) => (atMs < 200_000 ? silent : broken);
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, ({ atMs }) => (atMs < 200_000 ? silent : broken));
   const ends: number[] = [];
   for (let n = 1; n <= 10; n++) {
     await rig.clock.passUntil(`attempt ${n} has ended`, () => attemptsIn(rig).length === n);
@@ -89,10 +84,7 @@ test('the schedule, to the millisecond from the end of each attempt: ten, and it
 });
 
 test('the next attempt takes the URL and the secret that are there then, and the same bytes', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = () => broken;
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, broken);
   await rig.clock.pass(1_000);
   await rig.cache.put(rig.store, 1, { url: 'https://example.org/other', name: 'renamed' });
   rig.cache.current = 'another secret of 16 bytes';
@@ -143,10 +135,7 @@ for (const [what, off, on] of [
   ['blocked', (rig: Rig) => rig.cache.block(1, 'its consumer is gone'), (rig: Rig) => rig.cache.block(1, '')],
 ] as const) {
   test(`what waits for a subscription that is made ${what} stays due, and is sent when that is undone`, async (t) => {
-    const rig = await dispatcherRig(t);
-    rig.sender.answer = () => silent;
-    await startedWith(rig, 1);
-    await plan(rig, 1, 2);
+    const rig = await startedRig(t, silent, { count: 2 });
     await rig.clock.pass(1_000);
     await off(rig);
     await rig.clock.pass(50 * hourMs);
@@ -163,10 +152,7 @@ for (const [what, off, on] of [
 }
 
 test('switched off and on again while an attempt ends, the delivery is sent again once', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = () => silent;
-  await startedWith(rig, 1);
-  await plan(rig, 1);
+  const rig = await startedRig(t, silent);
   await settled();
   rig.sender.answer = () => accepted;
   await rig.cache.put(rig.store, 1, { active: false });
@@ -239,11 +225,7 @@ test('a sender that rejects has made an attempt that failed', async (t) => {
 });
 
 test('stop gives up what is under way, which stays due, and commits what has ended', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.sender.answer = ({ subscriptionId }) => (subscriptionId === 1 ? silent : accepted);
-  await startedWith(rig, 1, 2);
-  await plan(rig, 1);
-  await plan(rig, 2);
+  const rig = await startedRig(t, ({ subscriptionId }) => (subscriptionId === 1 ? silent : accepted), { ids: [1, 2] });
   await rig.clock.pass(30);
   assert.deepEqual(statesIn(rig), { pending: 2 });
   await rig.dispatcher.stop();
@@ -292,12 +274,12 @@ test('the running time is stored every ten minutes while something waits, and no
 });
 
 test('what was looked at in vain is looked at again within a minute, and when it is due', async (t) => {
-  const rig = await dispatcherRig(t);
-  await startedWith(rig, 1);
+  const rig = await startedRig(t, accepted, { count: 0 });
   await rig.clock.pass(1_000);
   t.mock.method(rig.dispatcher, 'planned', () => {});
   await plan(rig, 1);
   await rig.clock.pass(60_100);
+  rig.dispatcher.assertAlive();
   assert.deepEqual(statesIn(rig), { delivered: 1 });
 });
 
@@ -310,21 +292,4 @@ test('how long the oldest is due is told in seconds of running time', async (t) 
   await rig.clock.pass(90_000);
   rig.clock.stepWall(forEver);
   assert.equal(rig.dispatcher.status().oldestDueSeconds, 90);
-});
-
-const refreshMs = 60_000;
-
-test('a dispatcher with nothing to do looks each minute; one whose timer never comes again is told from that', async (t) => {
-  const rig = await dispatcherRig(t);
-  rig.dispatcher.assertAlive();
-  await startedWith(rig, 1);
-  for (let minute = 0; minute < 10; minute++) {
-    await rig.clock.pass(refreshMs);
-    rig.dispatcher.assertAlive();
-  }
-  t.mock.method(rig.clock, 'timer', () => ({ cancel() {} }));
-  await rig.clock.pass(refreshMs + 80_000);
-  rig.dispatcher.assertAlive();
-  await rig.clock.pass(20_000);
-  assert.throws(() => rig.dispatcher.assertAlive(), /it has not turned for \d+ s/);
 });

@@ -131,6 +131,7 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   await clock.pass(0);
   for (let second = 1; second <= 190; second++) {
     await clock.pass(1_000);
+    planner.assertAlive();
     // Nor does a commit bring the next try nearer.
     if (second === 5) await emitEach(store, ['h']);
   }
@@ -165,10 +166,7 @@ test('a planner that waits for an import is well for as long as one may last, an
   const { store, clock, cache, planner } = plannerRig(t);
   await cache.put(store, 1);
   planner.start();
-  for (let s = 0; s < 300; s++) {
-    await clock.pass(1_000);
-    planner.assertAlive();
-  }
+  await clock.pass(0);
   await emit(store, recordEvent('a'));
   const release = holdStore(store);
   await clock.pass(1_000);
@@ -180,22 +178,4 @@ test('a planner that waits for an import is well for as long as one may last, an
   await turnsUntil('planned', () => planner.unplanned() === 0);
   await clock.pass(1_000);
   planner.assertAlive();
-  await planner.stop();
-  clock.advance(10 * plannerLimitMs);
-  planner.assertAlive();
-});
-
-test('a planner that fails and tries again is well', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
-  planner.start();
-  await clock.pass(0);
-  store.connection.exec('ALTER TABLE webhook_deliveries RENAME TO away');
-  await emit(store, recordEvent('a'));
-  for (let s = 0; s < 600; s++) {
-    await clock.pass(1_000);
-    planner.assertAlive();
-  }
-  assert.equal(planner.unplanned(), 1, 'it does fail');
-  await planner.stop();
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { describe, it } from 'node:test';
-import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
+import { FakeClock, settled } from '../../../shared/base/fake-clock.fixture.ts';
 import {
   type Found,
   keepMs,
@@ -266,7 +266,3 @@ describe('the resolver', () => {
     assert.equal(asked.length, maxKeptNames + 2);
   });
 });
-
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}

@@ -14,7 +14,6 @@ function formsIn(connection: ChangeStore['connection']): unknown {
 test('answers beyond the limit go, the oldest first; their attempts stay, and a new answer is nobody else’s', async (t) => {
   const rig = rigFor(t, { maxAnswerBytes: 10_000 });
   const { connection, clock, retention } = rig;
-  subscriptionRow(connection, 1);
   const ids = put(connection, { count: 30, state: 'failed' });
   for (const id of ids.slice(0, 10)) attempt(connection, id, 1, 'x'.repeat(1_000));
   retention.start();
@@ -66,7 +65,6 @@ test('many MiB of answers are brought within the limit in slices', async (t) => 
 test('the history counts the bodies that are kept for review, as of the last sweep', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, retention } = rig;
-  subscriptionRow(connection, 1);
   for (const id of put(connection, { count: 5_000, state: 'failed' }))
     if (id % 1_000 === 0) freeze(connection, id, '{}'.repeat(id));
   const bytes = Number(connection.prepare('SELECT sum(length(body)) FROM webhook_bodies').pluck().get());
@@ -80,8 +78,8 @@ test('the history counts the bodies that are kept for review, as of the last swe
 test('a deleted subscription goes within seconds with all that waited for it, its history and its forms; others keep theirs', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
+  subscriptionRow(connection, 2);
   for (const id of [1, 2]) {
-    subscriptionRow(connection, id);
     for (const state of ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const) {
       for (const one of put(connection, { subscription: id, template: id, state, count: 600 }).slice(0, 3)) {
         attempt(connection, one, 1, 'no');
@@ -111,7 +109,6 @@ test('a deleted subscription goes within seconds with all that waited for it, it
 test('a form that comes to be used while the sweep is on its way stays', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
-  subscriptionRow(connection, 1);
   put(connection, { count: 20_000 });
   for (const template of [5, 6, 7]) formRow(connection, template, 1);
   rig.retention.start();
@@ -126,7 +123,6 @@ test('a form that comes to be used while the sweep is on its way stays', async (
 test('a form that a delivery takes after the last slice stays', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, store } = rig;
-  subscriptionRow(connection, 1);
   put(connection, { count: 3 });
   for (const template of [5, 6]) formRow(connection, template, 1);
   // The sweep's first transaction is that which removes forms: another's comes before it.
@@ -157,7 +153,6 @@ function warnings(): { readonly logger: Logger; readonly said: string[] } {
 test('bodies of ended deliveries are brought within their share, the oldest first; the deliveries stay, and what waits keeps its own', async (t) => {
   const { logger, said } = warnings();
   const rig = rigFor(t, { maxBytes: 128 * mib, logger });
-  subscriptionRow(rig.connection, 1);
   for (let n = 0; n < 100; n++) for (const state of states) put(rig.connection, { state });
   const ids = left(rig);
   keepBodies(rig, ids);
@@ -180,7 +175,6 @@ test('while refdata.db is nearly full nothing is kept that was delivered; what i
   const { logger, said } = warnings();
   const rig = rigFor(t, { maxBytes: 32 * mib, logger });
   const { connection, clock } = rig;
-  subscriptionRow(connection, 1);
   for (const state of states) put(connection, { state, endedRunMs: 1 });
   const kept = left(rig).filter((_, n) => states[n] !== 'delivered');
   rig.runMs = 1_000;

@@ -4,6 +4,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import { BodySource } from '../delivery/body-source.ts';
+import { subscriptionRow } from '../delivery/stored.fixture.ts';
 import { Retention, type RetentionOptions } from './retention.ts';
 
 export const dayMs = 86_400_000;
@@ -17,9 +18,11 @@ export interface Rig extends TemporaryStore {
   runMs: number;
 }
 
+/** With subscription 1. */
 export function rigFor(t: TestContext, changes: Partial<RetentionOptions> = {}): Rig {
   const temporary = temporaryStore(t);
   const { store } = temporary;
+  subscriptionRow(store.connection, 1);
   let removed = 0;
   const running = { now: () => rig.runMs };
   const retention = retentionOf(t, { ...temporary, running, onRemoved: () => removed++, ...changes });

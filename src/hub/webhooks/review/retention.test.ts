@@ -3,13 +3,12 @@ import { test } from 'node:test';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore } from '../../outbox/change-store.fixture.ts';
 import { failCommits } from '../delivery/dispatcher.fixture.ts';
-import { attempt, beforeCommits, count, countLooks, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
+import { attempt, beforeCommits, count, countLooks, freeze, put } from '../delivery/stored.fixture.ts';
 import { dayMs, left, retentionOf, rigFor } from './retention.fixture.ts';
 
 test('delivered ones go after 7 days of running time, rejected and failed after 30, and what waits never', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
-  subscriptionRow(connection, 1);
   const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
   const ids = Object.fromEntries(states.map((state) => [state, put(connection, { state, endedRunMs: 1_000 })[0] ?? 0]));
   const [fresh = 0] = put(connection, { endedRunMs: 7 * dayMs });
@@ -34,7 +33,6 @@ test('delivered ones go after 7 days of running time, rejected and failed after 
 
 test('a wall clock that jumps by years removes nothing', async (t) => {
   const rig = rigFor(t);
-  subscriptionRow(rig.connection, 1);
   put(rig.connection, { count: 10 });
   put(rig.connection, { count: 10, state: 'failed' });
   rig.retention.start();
@@ -47,7 +45,6 @@ test('a wall clock that jumps by years removes nothing', async (t) => {
 
 test('it begins a minute after the start, and comes again each hour', async (t) => {
   const rig = rigFor(t);
-  subscriptionRow(rig.connection, 1);
   rig.runMs = 8 * dayMs;
   put(rig.connection);
   rig.retention.start();
@@ -69,7 +66,6 @@ test('it begins a minute after the start, and comes again each hour', async (t) 
 test('200,000 old deliveries go in slices of 500, a few thousand rows looked at in a turn, and a sweep that finds nothing writes nothing', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, store } = rig;
-  subscriptionRow(connection, 1);
   put(connection, { count: 150_000, endedRunMs: 8 * dayMs });
   put(connection, { count: 50_000 });
   rig.runMs = 8 * dayMs;
@@ -112,7 +108,6 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
 test('deliveries with many attempts go fewer at a time', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
-  subscriptionRow(connection, 1);
   rig.runMs = 31 * dayMs;
   for (const id of put(connection, { count: 30, state: 'failed', attempts: 200 })) attempt(connection, id, 1, 'x');
   rig.retention.start();
@@ -127,7 +122,6 @@ test('deliveries with many attempts go fewer at a time', async (t) => {
 test('one that is sent again while its removal waits to be written stays', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, store } = rig;
-  subscriptionRow(connection, 1);
   const ids = put(connection, { count: 3, state: 'failed' });
   rig.runMs = 31 * dayMs;
   const release = holdStore(store);
@@ -145,7 +139,6 @@ test('while nothing can be stored that is logged once, nothing is lost count of,
   const logger: Logger = { ...silentLogger, warn: note, info: note };
   const rig = rigFor(t, { logger, maxAnswerBytes: 100 });
   const { connection, clock, store, retention } = rig;
-  subscriptionRow(connection, 1);
   rig.runMs = 8 * dayMs;
   for (const id of put(connection, { count: 10 })) attempt(connection, id, 1, 'a'.repeat(5));
   const repair = failCommits(store);
@@ -165,7 +158,6 @@ test('while nothing can be stored that is logged once, nothing is lost count of,
 test('the store may be closed under it: it ends without a word', async (t) => {
   const logged: string[] = [];
   const rig = rigFor(t, { logger: { ...silentLogger, warn: (message) => void logged.push(message) } });
-  subscriptionRow(rig.connection, 1);
   rig.runMs = 8 * dayMs;
   put(rig.connection, { count: 2_000 });
   rig.retention.start();

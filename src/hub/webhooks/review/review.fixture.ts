@@ -16,9 +16,9 @@ export interface ReviewRig extends TemporaryStore {
   readonly review: ReviewAdmin;
   /** Another one, with statements of its own. */
   readonly again: () => ReviewAdmin;
-  /** Subscriptions the dispatcher was told of. */
-  readonly told: number[];
-  /** First events that were said to be needed again. */
+  /** Ids that the dispatcher was notified of. */
+  readonly notified: number[];
+  /** First events to retain. */
   readonly needed: number[];
 }
 
@@ -36,21 +36,23 @@ export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review
   };
 }
 
-export function reviewRig(t: TestContext): ReviewRig {
+/** With subscriptions 1 and 2. */
+export async function reviewRig(t: TestContext): Promise<ReviewRig> {
   const temporary = temporaryStore(t);
   const { store, clock } = temporary;
   const cache = new FakeCache();
+  for (const id of [1, 2]) await cache.put(store, id);
   const running = runningOn(store, clock);
   const bodies = new BodySource(store.connection);
-  const [told, needed]: [number[], number[]] = [[], []];
+  const [notified, needed]: [number[], number[]] = [[], []];
   const again = (): ReviewAdmin =>
     reviewAdmin({
       store,
       cache,
       bodies,
       running,
-      dispatcher: { resent: (id) => told.push(id) },
+      dispatcher: { resent: (id) => notified.push(id) },
       retained: { retainFrom: (firstEvent) => needed.push(firstEvent) },
     });
-  return { ...temporary, cache, running, bodies, review: again(), again, told, needed };
+  return { ...temporary, cache, running, bodies, review: again(), again, notified, needed };
 }

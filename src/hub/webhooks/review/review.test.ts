@@ -33,9 +33,7 @@ function pagesOf(
 }
 
 test('deliveries are listed newest first, page by page, each once, by state and subscription', async (t) => {
-  const rig = reviewRig(t);
-  await rig.cache.put(rig.store, 1);
-  await rig.cache.put(rig.store, 2);
+  const rig = await reviewRig(t);
   const { connection } = rig.store;
   const ids: Record<string, readonly number[]> = {};
   const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const;
@@ -56,8 +54,7 @@ test('deliveries are listed newest first, page by page, each once, by state and 
 });
 
 test('a page keeps its place while deliveries come and go', async (t) => {
-  const rig = reviewRig(t);
-  await rig.cache.put(rig.store, 1);
+  const rig = await reviewRig(t);
   put(rig.store.connection, { count: 5 });
   const first = rig.review.deliveries({ ...all, limit: 2 });
   assert.deepEqual(idsOf(first.items), [5, 4]);
@@ -68,12 +65,10 @@ test('a page keeps its place while deliveries come and go', async (t) => {
 });
 
 test('a wrong cursor is refused; an unknown subscription has no deliveries, a deleted one none any more', async (t) => {
-  const rig = reviewRig(t);
+  const rig = await reviewRig(t);
   for (const cursor of ['', 'x', '-1', '1.5', '1e3', '99999999999999999999', '0']) {
     assert.throws(() => rig.review.deliveries({ ...all, cursor }), { code: 'INVALID_ARGUMENT' }, cursor);
   }
-  await rig.cache.put(rig.store, 1);
-  await rig.cache.put(rig.store, 2);
   const [mine, theirs] = [1, 2].map((subscription) => put(rig.store.connection, { subscription, state: 'failed' })[0]);
   for (const subscription of ['3', 'x', '', '01']) {
     assert.deepEqual(rig.review.deliveries({ ...all, subscription }), { items: [], nextCursor: undefined });
@@ -88,9 +83,7 @@ test('a wrong cursor is refused; an unknown subscription has no deliveries, a de
 });
 
 test('of 200,000 deliveries no page looks at more than 20,000, and short pages lead on to what is sought', async (t) => {
-  const rig = reviewRig(t);
-  await rig.cache.put(rig.store, 1);
-  await rig.cache.put(rig.store, 2);
+  const rig = await reviewRig(t);
   const { connection } = rig.store;
   const [waiting] = put(connection, { state: 'pending', subscription: 2 });
   const [failed] = put(connection, { state: 'failed', subscription: 2 });
@@ -126,7 +119,7 @@ test('of 200,000 deliveries no page looks at more than 20,000, and short pages l
 });
 
 test('a delivery is read with its text and every attempt, by those to whom all of its scopes are open', async (t) => {
-  const rig = reviewRig(t);
+  const rig = await reviewRig(t);
   const { store, cache, review } = rig;
   const subscription = await cache.put(store, 1, { name: 'erp', scopes: ['PUBLIC', 'INTERNAL'] });
   const [id = 0] = put(store.connection, { template: subscription.templateId, state: 'failed', attempts: 2 });
@@ -178,7 +171,7 @@ test('a delivery is read with its text and every attempt, by those to whom all o
 });
 
 test('a delivery that waits says when its next attempt is; one whose events are gone has no text', async (t) => {
-  const rig = reviewRig(t);
+  const rig = await reviewRig(t);
   const { store, cache, review, clock } = rig;
   const { templateId: template } = await cache.put(store, 1);
   const [pending = 0] = put(store.connection, { template, state: 'pending', attempts: 0 });
@@ -194,8 +187,7 @@ test('a delivery that waits says when its next attempt is; one whose events are 
 });
 
 test('what is no delivery, or another of the same number, is not found', async (t) => {
-  const rig = reviewRig(t);
-  await rig.cache.put(rig.store, 1);
+  const rig = await reviewRig(t);
   const [id = 0] = put(rig.store.connection, { state: 'failed' });
   const right = deliveryIdOf(rig, id);
   assert.equal(rig.review.delivery(anna, right).deliveryId, right);
