@@ -5,7 +5,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { lasting, makeCa, selfSigned, signed } from '../../src/shared/base/certificates.fixture.ts';
+import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
 
@@ -17,13 +17,10 @@ export interface Step {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Sent before the answer: 100, 102, 103. */
-  readonly interim?: readonly number[];
   readonly delayS?: number;
   /** How many requests it is for; 1. */
   readonly times?: number;
-  readonly fault?: 'hang' | 'close' | 'reset' | 'head' | 'drip' | 'cut' | 'garbage';
-  readonly everyS?: number;
+  readonly fault?: 'hang' | 'close' | 'reset' | 'cut' | 'garbage';
 }
 
 export interface DeliveredEvent {
@@ -85,10 +82,10 @@ export interface RequestEnd {
 }
 
 /**
- * By the receiver's authority; by one that nobody knows; by itself; by the receiver's, at another time. lasting: for clocks
- * that jump; its authority, in the same file, is another one then.
+ * By the receiver's authority; by an unknown one; expired. lasting: for clocks that jump; its authority, in the same file, is
+ * replaced.
  */
-export type Issue = 'same' | 'other' | 'itself' | 'expired' | 'early' | 'lasting';
+export type Issue = 'same' | 'other' | 'expired' | 'lasting';
 
 export interface ReceiverOptions {
   /** Signatures may be by any of them. */
@@ -100,8 +97,6 @@ export interface ReceiverOptions {
   readonly port?: number;
   /** A command that runs it: ['ip', 'netns', 'exec', name]. */
   readonly wrapper?: readonly string[];
-  /** The answer where the script has none: 202 unless this says otherwise. */
-  readonly usual?: Step;
 }
 
 export interface Receiver {
@@ -125,7 +120,6 @@ export interface Receiver {
   release(path?: string): Promise<void>;
   /** false: connections are refused, those that stand are cut; true: on the same port again. */
   listen(on: boolean): Promise<void>;
-  handshake(how: 'normal' | 'hang' | 'close'): Promise<void>;
   /** Another certificate, for connections from now on: for these names, by this receiver's authority unless `by` differs. */
   certificate(names: string, by?: Issue): Promise<void>;
   stop(): Promise<void>;
@@ -162,7 +156,6 @@ export async function startReceiver(
     },
     release: (path = '*') => script.order({ release: path }),
     listen: (listen) => script.order({ listen }),
-    handshake: (handshake) => script.order({ handshake }),
     certificate(given, by = 'same') {
       return script.order({
         certificate: certificateFiles(by === 'other' ? otherAuthority() : dir, 'next', given, by),
@@ -180,10 +173,8 @@ function otherAuthority(): string {
 
 function certificateFiles(dir: string, name: string, names: string, by: Issue = 'same'): { cert: string; key: string } {
   if (by === 'lasting') makeCa(dir, 'ca', lasting);
-  if (by === 'itself') selfSigned(dir, name, names);
-  else if (by === 'lasting') signed(dir, name, names, { valid: lasting });
+  if (by === 'lasting') signed(dir, name, names, { valid: lasting });
   else if (by === 'expired') signed(dir, name, names, { valid: { from: '20200101000000Z', to: '20210101000000Z' } });
-  else if (by === 'early') signed(dir, name, names, { valid: { from: '20900101000000Z', to: '20910101000000Z' } });
   else signed(dir, name, names);
   return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
 }

@@ -3,17 +3,15 @@ It answers by a script, writes down every request, and judges it by the specific
 stay the same when a delivery comes again.
 
 standard input   JSON lines. The first: cert, key (PEM files), record (the file that is written), secrets (the signature may
-                 be by any of them), host, port (0: any free one), usual (the step where the script has none).
+                 be by any of them), host, port (0: any free one).
                  Then orders, each with a number as "id": script {path ('*': any), steps}, secrets,
-                 release (what hangs goes on to its end: of a path, '*': all), listen (false: connections are refused), handshake ('normal',
-                 'hang', 'close'), certificate {cert, key} (of connections from now on).
+                 release (what hangs is completed: of a path, '*': all), listen (false: connections are refused),
+                 certificate {cert, key} (of connections from now on).
 standard output  {"port": n} when it listens, and {"done": id} for each order.
 record           JSON lines: {"kind": "connection" | "request" | "end", ...}, times by the kernel's monotonic clock in s.
 
-A step: status (202), headers {}, body (''), interim [] (1xx sent before it), delayS (before the answer),
-times (1), fault:
+A step: status (202), headers {}, body (''), delayS (before the answer), times (1), fault:
   hang       no answer until released or the client goes       close, reset  the connection ends without an answer
-  head       the head drips, a byte each everyS (0.1)          drip          the head, then the body a byte each everyS
   cut        ends in the middle of the body that was promised  garbage       no HTTP
 It ends when standard input does.
 """
@@ -75,9 +73,7 @@ class Receiver:
 
     def __init__(self, settings):
         self.secrets = settings['secrets']
-        self.usual = settings.get('usual', {})
         self.scripts = {}
-        self.handshake = 'normal'
         # By path, '*': all. Who hangs waits for both.
         self.released = {}
         self.lock = threading.Lock()
@@ -100,7 +96,7 @@ class Receiver:
             return value
 
     def step(self, path):
-        """The next one of the path's own script, else of the script for any, else the usual one."""
+        """The next one of the path's own script, else of the script for any, else an acceptance."""
         with self.lock:
             for steps in (self.scripts.get(path), self.scripts.get('*')):
                 if not steps:
@@ -110,7 +106,7 @@ class Receiver:
                     return steps.pop(0)
                 steps[0] = {**steps[0], 'times': left}
                 return steps[0]
-            return self.usual
+            return {}
 
     def order(self, order):
         with self.lock:
@@ -118,7 +114,6 @@ class Receiver:
                 script = order['script']
                 self.scripts[script['path']] = script['steps']
             self.secrets = order.get('secrets', self.secrets)
-            self.handshake = order.get('handshake', self.handshake)
             if 'release' in order:
                 self.released.pop(order['release'], threading.Event()).set()
 
@@ -229,10 +224,6 @@ class Handler(BaseHTTPRequestHandler):
         self.receiver = self.server.receiver
         self.connection_number = self.receiver.number('connections')
         self.receiver.write('connection', n=self.connection_number)
-        if self.receiver.handshake == 'hang':
-            self.hang(self.request)
-        if self.receiver.handshake != 'normal':
-            raise Gone('before the handshake')
         self.request.settimeout(30)
         self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.request = self.server.context.wrap_socket(self.request, server_side=True)
@@ -307,8 +298,6 @@ class Handler(BaseHTTPRequestHandler):
                 return body
 
     def act(self, step):
-        for status in step.get('interim', []):
-            self.send(self.head({'status': status}, 0))
         if step.get('delayS', 0) > 0:
             self.hang(self.request, step['delayS'])
         fault = step.get('fault')
@@ -337,8 +326,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def hang(self, connection, limit=None):
         """Until the limit, a release, or the client goes (then it throws)."""
-        # Before the request is read there is no path.
-        releases = self.receiver.releases(getattr(self, 'path', ''))
+        releases = self.receiver.releases(self.path)
         end = None if limit is None else time.monotonic() + limit
         connection.settimeout(LOOK_S)
         while not any(one.is_set() for one in releases) and (end is None or time.monotonic() < end):
@@ -361,21 +349,6 @@ class Handler(BaseHTTPRequestHandler):
         # Without TLS's own goodbye, which would be sent first.
         socket.socket(fileno=self.request.detach()).close()
         raise Gone('reset')
-
-    def fault_head(self, step):
-        self.drip(b'HTTP/1.1 202 Accepted\r\nX-Slow: ', step)
-
-    def fault_drip(self, step):
-        self.send(self.head(step, 1_000_000))
-        self.drip(b'', step)
-
-    def drip(self, start, step):
-        for byte in start:
-            self.send(bytes([byte]))
-            self.hang(self.request, step.get('everyS', 0.1))
-        for _ in range(1_000_000):
-            self.send(b'x')
-            self.hang(self.request, step.get('everyS', 0.1))
 
     def fault_cut(self, step):
         self.send(self.head(step, 1000) + b'x' * 100)
