@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
-import type { BodySource } from './delivery/body-source.ts';
+import type { BodySource } from './delivery/body.ts';
 import type { RunningTime } from './progress.ts';
 import type { SubscriptionSource } from './subscriptions/cache.ts';
 

@@ -7,7 +7,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { webhookRules } from './alerts.ts';
-import { BodySource } from './delivery/body-source.ts';
+import { BodySource } from './delivery/body.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { hasRoute, RemoteHosts } from './delivery/offline.ts';
 import { Planner } from './delivery/planner.ts';
@@ -48,15 +48,10 @@ export interface WebhooksOptions {
   readonly logger: Logger;
 }
 
-interface WebhookLoop {
-  readonly name: string;
-  /** Throws when the loop has stalled. */
-  readonly check: () => void;
-}
-
 export interface Webhooks {
   readonly admin: WebhookAdmin;
-  readonly loops: readonly WebhookLoop[];
+  /** `check` throws when the loop has stalled. */
+  readonly loops: readonly { readonly name: string; readonly check: () => void }[];
   /** No outbox event above this may be removed yet. */
   keepAbove(): number;
   start(): void;
@@ -69,7 +64,7 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 /** Of a small refdata.db, so that answers never take the space of changes. */
 const answerShare = 1 / 16;
 
-/** Sends nothing before start(). Throws CONFIG_INVALID (ca_file, allow_cidrs), STORAGE_FAILED, STORAGE_DAMAGED. */
+/** Sends nothing before start(). Throws CONFIG_INVALID (ca_file), STORAGE_FAILED, STORAGE_DAMAGED. */
 export function openWebhooks(options: WebhooksOptions): Webhooks {
   const { store, clock, maxBytes, scheduleS } = options;
   const { connection } = store;
@@ -148,9 +143,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   };
 }
 
-function countsOf(
-  cache: SubscriptionSource,
-): Pick<WebhookStatus, 'subscriptions' | 'activeSubscriptions' | 'blockedSubscriptions'> {
+function countsOf(cache: SubscriptionSource) {
   const all = cache.all();
   const active = all.filter((one) => one.active);
   const blocked = active.filter((one) => cache.blocked(one) !== '');

@@ -9,7 +9,7 @@ import type { Outcome } from '../egress/outcome.ts';
 import type { Destination, Message, Sender } from '../egress/sender.ts';
 import type { RunningTime } from '../progress.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './body.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Probed, Remote } from './offline.ts';
 import { FakeCache, runningOn } from './planner.fixture.ts';

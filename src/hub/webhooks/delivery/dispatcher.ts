@@ -8,7 +8,6 @@ import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { Sender } from '../egress/sender.ts';
-import type { WebhookStatus } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
 import type { RunMs } from '../progress.ts';
 import {
@@ -31,11 +30,6 @@ export interface DispatcherOptions extends WebhookParts, Pick<OfflineOptions, 'o
   /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
   readonly scheduleS: readonly number[];
 }
-
-type DispatcherStatus = Pick<
-  WebhookStatus,
-  'waiting' | 'oldestDueSeconds' | 'inFlight' | 'rejected' | 'failed' | 'offline' | 'deliveredTotal' | 'attemptsTotal'
->;
 
 interface Began {
   readonly at: Instant;
@@ -128,7 +122,7 @@ export class Dispatcher {
   }
 
   /** Deliveries of deleted subscriptions do not count; those of inactive ones are not overdue. */
-  status(): DispatcherStatus {
+  status() {
     return {
       ...this.#backlog.counts(),
       oldestDueSeconds: this.#backlog.oldestDueSeconds(this.#o.running.now()),

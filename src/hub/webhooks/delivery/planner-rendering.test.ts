@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import { type Action, categoryOf, type OutboxEvent, type Scope, scopes } from '../../outbox/event.ts';
 import { actions, categories, type Filter } from '../face.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './body.ts';
 import { deliveriesIn, emit, emitEach, plannerRig, sentIn, sentOf } from './planner.fixture.ts';
 
 const anyScope = fc.constantFrom(...scopes);
@@ -47,7 +47,7 @@ function isFor(event: OutboxEvent, filter: Filter, open: readonly Scope[]): bool
 }
 
 async function holds(t: TestContext, filters: readonly Filter[], steps: readonly Step[]): Promise<void> {
-  const { store, cache, planner } = plannerRig(t);
+  const { store, cache, planner } = await plannerRig(t);
   for (const [n, filter] of filters.entries()) await cache.put(store, n + 1, filter);
   let open: readonly Scope[] = scopes;
   let emitted: OutboxEvent[][] = [];
@@ -101,7 +101,7 @@ test('each delivery renders just the events that were planned for it, and all th
 });
 
 test('a scope that is opened or closed later does not change the bytes of what was planned before', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
+  const { store, cache, planner } = await plannerRig(t);
   const { templateId } = await cache.put(store, 1);
   const all = [
     recordEvent('a'),
@@ -129,8 +129,7 @@ test('a scope that is opened or closed later does not change the bytes of what w
 });
 
 test('a form that was removed while nobody needed it is made again, and no other form ever has its id', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, cache, planner } = await plannerRig(t, {});
   cache.open(['PUBLIC']);
   await emitEach(store, ['a']);
   await planner.caughtUp();
@@ -148,8 +147,7 @@ test('a form that was removed while nobody needed it is made again, and no other
 });
 
 test('a body of which an event is gone is not sent in part; one that was kept is the same', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, planner } = await plannerRig(t, {});
   await emit(store, recordEvent('a'), recordEvent('b'), recordEvent('c'));
   await planner.caughtUp();
   const [delivery] = deliveriesIn(store);
@@ -169,8 +167,7 @@ test('a body of which an event is gone is not sent in part; one that was kept is
 });
 
 test('a delivery is of the scopes of its own events, not of all that its subscription takes', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, planner } = await plannerRig(t, {});
   await emitEach(store, ['a']);
   const both = ['PUBLIC', 'RESTRICTED'] as const;
   await emit(store, ...both.map((scope) => recordEvent(scope, 1, { scope })));

@@ -8,7 +8,7 @@ import type { OutboxEvent, Scope } from '../../outbox/event.ts';
 import { Progress, RunningTime } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './body.ts';
 import { type PendingDelivery, pendingColumns } from './delivery-rows.ts';
 import { Planner } from './planner.ts';
 
@@ -100,9 +100,11 @@ export interface PlannerRig extends TemporaryStore {
   readonly planner: Planner;
 }
 
-export function plannerRig(t: TestContext): PlannerRig {
+/** `changes`: with subscription 1. */
+export async function plannerRig(t: TestContext, changes?: Partial<Subscription>): Promise<PlannerRig> {
   const temporary = temporaryStore(t);
   const cache = new FakeCache();
+  if (changes !== undefined) await cache.put(temporary.store, 1, changes);
   return { ...temporary, cache, planner: plannerOn(temporary.store, cache, temporary.clock) };
 }
 

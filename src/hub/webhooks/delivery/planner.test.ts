@@ -7,7 +7,7 @@ import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { DefinitionEvent, RecordEvent } from '../../outbox/event.ts';
 import { ImportConnection } from '../../outbox/refdata-file.ts';
 import { Progress } from '../progress.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './body.ts';
 import { deliveriesIn, emit, emitEach, plannerOn, plannerRig, sentIn, turnsUntil } from './planner.fixture.ts';
 
 const minuteMs = 60_000;
@@ -17,8 +17,7 @@ function storedCursor(store: ChangeStore): number {
 }
 
 test('each transaction is one delivery for each subscription that takes something of it', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, clock, cache, planner } = await plannerRig(t, {});
   await cache.put(store, 2, { scopes: ['INTERNAL'] });
   await emit(store, recordEvent('a'), recordEvent('b', 1, { scope: 'INTERNAL' }), recordEvent('c'));
   await emit(store, recordEvent('d'));
@@ -49,8 +48,7 @@ test('each transaction is one delivery for each subscription that takes somethin
 });
 
 test('wakes on a commit, plans a burst in one transaction, and tells whose deliveries there are', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, clock, cache, planner } = await plannerRig(t, {});
   await cache.put(store, 7);
   planner.start();
   await clock.pass(0);
@@ -65,8 +63,7 @@ test('wakes on a commit, plans a burst in one transaction, and tells whose deliv
 });
 
 test('looks each second, though nobody woke it', async (t) => {
-  const { store, clock, cache, planner, path } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, clock, planner, path } = await plannerRig(t, {});
   planner.start();
   await clock.pass(0);
   const other = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
@@ -86,8 +83,7 @@ const definition: DefinitionEvent = {
 };
 
 test('a transaction that takes many slices is split at 500 events, and first events never fall', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, clock, cache, planner } = await plannerRig(t, {});
   await cache.put(store, 2, { dictionaries: ['every hundredth'] });
   await cache.put(store, 3, { dictionaries: ['every hundredth', 'every third'] });
   const events = Array.from({ length: 50_000 }, (_, n): RecordEvent => {
@@ -126,8 +122,7 @@ test('a transaction that takes many slices is split at 500 events, and first eve
 });
 
 test('a delivery is split before its body is more than a mebibyte; a larger event goes alone', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { name: '"'.repeat(128) });
+  const { store, planner } = await plannerRig(t, { name: '"'.repeat(128) });
   const data = { text: 'x'.repeat(340_000) };
   const step = (name: string, text = data.text): DefinitionEvent => ({ ...definition, data: { name, text } });
   await emit(store, step('a'), step('b'), step('c'), step('d'), step('e', 'y'.repeat(1_200_000)), step('f'));
@@ -148,7 +143,7 @@ test('a delivery is split before its body is more than a mebibyte; a larger even
 });
 
 test('with no subscription nothing is written, and the cursor is there when one comes', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
+  const { store, clock, cache, planner } = await plannerRig(t);
   const begun = store.connection.prepare('SELECT total_changes()').pluck();
   planner.start();
   await emitEach(store, ['a', 'b']);
@@ -165,8 +160,7 @@ test('with no subscription nothing is written, and the cursor is there when one 
 });
 
 test('a cursor that passes over what is for nobody is stored after 1,000 events, or 10 minutes', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { dictionaries: ['other'] });
+  const { store, clock, planner } = await plannerRig(t, { dictionaries: ['other'] });
   planner.start();
   await clock.pass(0);
   await emit(store, ...Array.from({ length: 999 }, (_, n) => recordEvent(`k${n}`)));
@@ -189,8 +183,7 @@ test('a cursor that passes over what is for nobody is stored after 1,000 events,
 });
 
 test('a stop stores the cursor and the running time; what is committed later is planned by the next one', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { dictionaries: ['other'] });
+  const { store, clock, cache, planner } = await plannerRig(t, { dictionaries: ['other'] });
   planner.start();
   await emitEach(store, ['a', 'b']);
   clock.advance(1_000);
@@ -207,8 +200,7 @@ test('a stop stores the cursor and the running time; what is committed later is 
 });
 
 test('while an import holds the file planning waits, and then plans what it brought', async (t) => {
-  const { store, clock, cache, planner, path } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, clock, planner, path } = await plannerRig(t, {});
   planner.start();
   await emitEach(store, ['a']);
   const end = Promise.withResolvers<void>();
@@ -232,8 +224,7 @@ test('while an import holds the file planning waits, and then plans what it brou
 });
 
 test('subscriptions that change while a commit waits: the events are planned for those there are then', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, cache, planner } = await plannerRig(t, {});
   const other = await cache.put(store, 2);
   cache.remove(2);
   await emitEach(store, ['a', 'b']);
@@ -248,8 +239,7 @@ test('subscriptions that change while a commit waits: the events are planned for
 });
 
 test('events behind the cursor that are for nobody and were removed do not stop it', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { dictionaries: ['other'] });
+  const { store, planner } = await plannerRig(t, { dictionaries: ['other'] });
   await emitEach(store, ['a', 'b', 'c']);
   await store.maintain(() => store.connection.exec('DELETE FROM outbox_events WHERE id > 1'));
   await planner.caughtUp();
@@ -257,7 +247,7 @@ test('events behind the cursor that are for nobody and were removed do not stop 
 });
 
 test('many deliveries are committed in parts, with turns for others between them; a stop ends after the part at hand', async (t) => {
-  const { store, clock, cache, planner } = plannerRig(t);
+  const { store, clock, cache, planner } = await plannerRig(t);
   for (let id = 1; id <= 150; id++) await cache.put(store, id);
   const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
   await emitEach(store, keys);

@@ -6,7 +6,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import { filterOf } from '../subscriptions/filter.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
-import { BodySource } from './body-source.ts';
+import { BodySource } from './body.ts';
 import { DeliveryRows } from './delivery-rows.ts';
 import { accepted, dispatcherRig, rowsIn, scheduleS, silent, subscribe } from './dispatcher.fixture.ts';
 import { Dispatcher } from './dispatcher.ts';
@@ -18,7 +18,7 @@ async function readsOf(
   t: TestContext,
   subscriptions: number,
 ): Promise<Omit<Reads, 'prepared'> & { readonly deliveries: number }> {
-  const { store, cache, clock } = plannerRig(t);
+  const { store, cache, clock } = await plannerRig(t);
   for (let id = 1; id <= subscriptions; id++)
     await cache.put(store, id, { dictionaries: ['tools', `of ${id}`], scopes: ['PUBLIC'] });
   await emit(store, ...Array.from({ length: 4_400 }, (_, n) => recordEvent(`k${n}`, 1, { dictionary: `d${n % 7}` })));
@@ -43,8 +43,7 @@ test('a hundred subscriptions read the events once, as one does, and each only l
 });
 
 test('of a large transaction that is mostly for others, rendering has only its own events answered', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  await cache.put(store, 1, { dictionaries: ['parts'] });
+  const { store, cache, planner } = await plannerRig(t, { dictionaries: ['parts'] });
   await cache.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
   const events = Array.from({ length: 3_000 }, (_, n) =>
     recordEvent(`k${n}`, 2, n % 1_000 === 1 ? { dictionary: 'parts', action: 'closed' } : {}),

@@ -75,20 +75,6 @@ export function parseAddress(text: string): Address | undefined {
   return ipaddr.IPv6.parse(text);
 }
 
-export function parseCidr(text: string): Cidr | undefined {
-  const [head = '', tail = '', ...rest] = text.split('/');
-  const base = parseAddress(head);
-  if (base === undefined || rest.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(tail)) return undefined;
-  const bits = Number(tail);
-  return bits <= widthOf(base) ? { base, bits } : undefined;
-}
-
-/** For an entry of webhooks.allow_cidrs; undefined: no fault. */
-export function cidrFault(text: string): string | undefined {
-  if (parseCidr(text) !== undefined) return undefined;
-  return `${JSON.stringify(text)} is no address range such as 192.168.1.0/24, 192.168.1.7/32 or fd00:1::/64`;
-}
-
 export function within(address: Address, { base, bits }: Cidr): boolean {
   return address.kind() === base.kind() && address.match(base, bits);
 }
@@ -143,7 +129,8 @@ function closed(text: string, what: string): Range {
   return { ...cidr(text), what, never: false };
 }
 
-function cidr(text: string): Cidr {
+/** Of a range that the configuration has checked. */
+export function cidr(text: string): Cidr {
   const [base, bits] = ipaddr.parseCIDR(text);
   return { base, bits };
 }

@@ -8,7 +8,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';
-import { connect, isIP, type LookupFunction, type Socket, SocketAddress, type TcpNetConnectOpts } from 'node:net';
+import { connect, isIP, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import {
   createSecureContext,
@@ -19,6 +19,7 @@ import {
 } from 'node:tls';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import { parseAddress } from './address.ts';
 import { type EgressGuard, EgressRefused, type Target } from './guard.ts';
 
 /** Of an attempt; a timeout names it. */
@@ -98,12 +99,9 @@ function mostTelling(error: unknown): unknown {
   );
 }
 
+/** However they are written. */
 export function sameAddress(a: string, b: string): boolean {
-  return a === b || (isIP(a) !== 0 && isIP(a) === isIP(b) && normal(a) === normal(b));
-}
-
-function normal(address: string): string {
-  return new SocketAddress({ address, family: isIP(address) === 4 ? 'ipv4' : 'ipv6' }).address;
+  return a === b || (parseAddress(a)?.toString() ?? a) === (parseAddress(b)?.toString() ?? b);
 }
 
 function reaches(address: string | undefined, target: Target, egress: Pick<EgressGuard, 'mayCall'>): boolean {
@@ -165,37 +163,13 @@ interface Peer {
 type NodeCallback = (error: Error | null, stream: Duplex) => void;
 type Give = (error: Error | null, stream?: Duplex) => void;
 
-export class SubscriberAgents {
-  readonly #connectOptions: ConnectOptions;
-  readonly #agents = new Map<string, SubscriberAgent>();
-  readonly #kept = new Set<Duplex>();
-
-  constructor(connectOptions: ConnectOptions) {
-    this.#connectOptions = connectOptions;
-  }
-
-  agent(key: string): SubscriberAgent {
-    const agent = this.#agents.get(key) ?? new SubscriberAgent(this.#connectOptions, this.#kept);
-    this.#agents.set(key, agent);
-    return agent;
-  }
-
-  /** Connections in use end with their attempts. */
-  close(key?: string): void {
-    for (const [known, agent] of this.#agents) {
-      if (key !== undefined && key !== known) continue;
-      this.#agents.delete(known);
-      agent.close();
-    }
-  }
-}
-
 export class SubscriberAgent extends Agent {
   readonly #connectOptions: ConnectOptions;
   readonly #kept: Set<Duplex>;
   readonly #peers = new WeakMap<Duplex, Peer>();
   #closed = false;
 
+  /** `kept`: the kept connections of all agents. */
   constructor(connectOptions: ConnectOptions, kept: Set<Duplex>) {
     // Without `proxyEnv`: no proxy of the environment is used.
     super({ keepAlive: true, maxSockets: maxSocketsOfAgent, timeout: idleMs });
@@ -214,6 +188,7 @@ export class SubscriberAgent extends Agent {
     return reaches(peer.address, target, this.#connectOptions.egress);
   }
 
+  /** Connections in use end with their attempts. */
   close(): void {
     this.#closed = true;
     this.#drop(() => true);

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto';
 import type { ClientRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 import got, { type Request } from 'got';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
@@ -11,12 +11,12 @@ import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import type { Secrets } from '../subscriptions/subscription.ts';
 import {
   type AgentOptions,
+  type ConnectOptions,
   ignoreError,
   type Phase,
   type RequestContext,
   readTrust,
-  type SubscriberAgent,
-  SubscriberAgents,
+  SubscriberAgent,
 } from './connections.ts';
 import type { EgressGuard, Target } from './guard.ts';
 import {
@@ -59,13 +59,15 @@ const accepting: readonly number[] = [200, 201, 202, 204];
 
 export class Sender {
   readonly #options: SenderOptions;
-  readonly #agents: SubscriberAgents;
+  readonly #connectOptions: ConnectOptions;
+  readonly #agents = new Map<string, SubscriberAgent>();
+  readonly #kept = new Set<Duplex>();
 
   /** Throws CONFIG_INVALID for caFile. */
   constructor(options: SenderOptions) {
     this.#options = options;
     const { egress, clock, caFile } = options;
-    this.#agents = new SubscriberAgents({ egress, clock, trust: readTrust(caFile) });
+    this.#connectOptions = { egress, clock, trust: readTrust(caFile) };
   }
 
   /** Never rejects, and completes within the timeout. `signal`: the caller needs no outcome any more. */
@@ -90,7 +92,16 @@ export class Sender {
 
   /** Closes kept connections: of one agent, or all. */
   close(agentKey?: string): void {
-    this.#agents.close(agentKey);
+    for (const key of agentKey === undefined ? [...this.#agents.keys()] : [agentKey]) {
+      this.#agents.get(key)?.close();
+      this.#agents.delete(key);
+    }
+  }
+
+  #agent(key: string): SubscriberAgent {
+    const agent = this.#agents.get(key) ?? new SubscriberAgent(this.#connectOptions, this.#kept);
+    this.#agents.set(key, agent);
+    return agent;
   }
 
   async #deliver(
@@ -103,7 +114,7 @@ export class Sender {
     attempt.signal.throwIfAborted();
     attempt.enter('connect');
     const { clock } = this.#options;
-    const call = { url, headers, body, agent: this.#agents.agent(agentKey), attempt, clock };
+    const call = { url, headers, body, agent: this.#agent(agentKey), attempt, clock };
     try {
       return await post({ ...call, fresh: false });
     } catch (error) {

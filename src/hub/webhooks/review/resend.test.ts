@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { AuditRecord } from '../../outbox/admin.ts';
-import { BodySource } from '../delivery/body-source.ts';
+import { BodySource } from '../delivery/body.ts';
 import {
   accepted,
   broken,

@@ -9,7 +9,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import { Pruner } from '../../outbox/publisher/pruner.ts';
 import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
-import { BodySource } from '../delivery/body-source.ts';
+import { BodySource } from '../delivery/body.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn } from '../delivery/planner.fixture.ts';
 import { beforeCommits, count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { RetainedEvents } from './retained-events.ts';
@@ -24,8 +24,8 @@ interface Rig extends PlannerRig {
   readonly prune: () => Pruner;
 }
 
-function rigFor(t: TestContext): Rig {
-  const rig = plannerRig(t);
+async function rigFor(t: TestContext): Promise<Rig> {
+  const rig = await plannerRig(t);
   const { store, planner, clock } = rig;
   const kept = new RetainedEvents(store.connection, () => planner.cursor());
   const keepAbove = (): number => kept.keepAbove();
@@ -62,7 +62,7 @@ function ended({ store }: PlannerRig, id: number, state: 'delivered' | 'pending'
 }
 
 test('events that are not planned yet stay, and then those of the oldest delivery that waits', async (t) => {
-  const rig = rigFor(t);
+  const rig = await rigFor(t);
   const { store, cache, planner, clock } = rig;
   await cache.put(store, 1, { afterEvent: 1 });
   await cache.put(store, 2, { dictionaries: ['parts'] });
@@ -87,7 +87,7 @@ test('events that are not planned yet stay, and then those of the oldest deliver
 });
 
 test('events of a delivery that is sent again stay, unless its body was kept', async (t) => {
-  const rig = rigFor(t);
+  const rig = await rigFor(t);
   const { store, cache, planner, kept } = rig;
   await cache.put(store, 1);
   for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) await emit(store, recordEvent(key));
@@ -109,7 +109,7 @@ test('events of a delivery that is sent again stay, unless its body was kept', a
 });
 
 test('one that waits for its turn to remove heeds what has come to be needed meanwhile', async (t) => {
-  const rig = rigFor(t);
+  const rig = await rigFor(t);
   const { store, cache, planner, clock, kept, prune } = rig;
   await cache.put(store, 1);
   await emitEach(store, ['a', 'b', 'c']);
@@ -130,8 +130,7 @@ test('one that waits for its turn to remove heeds what has come to be needed mea
 });
 
 test('of many deliveries that ended a part is passed at a time, and nothing is let go of too soon', async (t) => {
-  const { store, planner, cache } = plannerRig(t);
-  await cache.put(store, 1);
+  const { store, planner } = await plannerRig(t, {});
   await store.maintain(() => {
     put(store.connection, { count: 50_000 });
     store.connection.exec(`UPDATE webhook_deliveries SET first_event = 2 * id, last_event = 2 * id,
@@ -148,7 +147,7 @@ test('of many deliveries that ended a part is passed at a time, and nothing is l
 });
 
 test('after a start one sweep removes what is old, however many deliveries have ended since', async (t) => {
-  const rig = rigFor(t);
+  const rig = await rigFor(t);
   const { store, cache, planner } = rig;
   await cache.put(store, 1, { active: false });
   await emit(store, ...Array.from({ length: 1_000 }, (_, n) => recordEvent(`k${n}`)));
@@ -160,12 +159,12 @@ test('after a start one sweep removes what is old, however many deliveries have 
   assert.deepEqual(await swept(rig), []);
 });
 
-test('whatever waits, ends, is sent again and is removed: no event that a waiting delivery needs is free', (t) => {
+test('whatever waits, ends, is sent again and is removed: no event that a waiting delivery needs is free', async (t) => {
   const step = fc.oneof(
     fc.record({ kind: fc.constantFrom('insert', 'look'), n: fc.nat(3) }),
     fc.record({ kind: fc.constantFrom('end', 'again', 'remove'), n: fc.nat(60) }),
   );
-  const { store } = plannerRig(t);
+  const { store } = await plannerRig(t);
   const { connection } = store;
   const nth = connection.prepare<[number], { id: number; firstEvent: number }>(
     'SELECT id, first_event AS firstEvent FROM webhook_deliveries ORDER BY id LIMIT 1 OFFSET ?',
@@ -208,8 +207,8 @@ interface SweptRig extends Rig {
 }
 
 /** Retention and pruner are at work. */
-function sweptRig(t: TestContext): SweptRig {
-  const kept = rigFor(t);
+async function sweptRig(t: TestContext): Promise<SweptRig> {
+  const kept = await rigFor(t);
   const { store, clock } = kept;
   const { connection } = store;
   subscriptionRow(connection, 1);
@@ -230,7 +229,7 @@ function sweptRig(t: TestContext): SweptRig {
 }
 
 test('what has been due for a week needs no events any more, and its bytes stay the same', async (t) => {
-  const rig = sweptRig(t);
+  const rig = await sweptRig(t);
   const { store, cache, planner, clock } = rig;
   await cache.put(store, 1);
   await emit(store, recordEvent('a'), recordEvent('b'));
@@ -252,7 +251,7 @@ test('what has been due for a week needs no events any more, and its bytes stay 
 });
 
 test('a body is not kept while one of its events stays for the broker anyway', async (t) => {
-  const rig = sweptRig(t);
+  const rig = await sweptRig(t);
   const { store, cache, planner, clock } = rig;
   await cache.put(store, 1);
   await emitEach(store, ['a']);
@@ -268,7 +267,7 @@ test('a body is not kept while one of its events stays for the broker anyway', a
 });
 
 test('many are kept in several commits, and a sweep that finds none writes nothing', async (t) => {
-  const rig = sweptRig(t);
+  const rig = await sweptRig(t);
   const { store, cache, planner, clock } = rig;
   await cache.put(store, 1, { scopes: ['PUBLIC'] });
   const keys = Array.from({ length: 150 }, (_, n) => `k${n}`);

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { BodySource } from '../delivery/body-source.ts';
+import { BodySource } from '../delivery/body.ts';
 import { subscriptionRow } from '../delivery/stored.fixture.ts';
 import { Retention, type RetentionOptions } from './retention.ts';
 

@@ -1,21 +1,16 @@
 /** The SQL of review: deliveries by pages, their attempts, and resending. */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import { type PendingDelivery, pendingColumns } from '../delivery/delivery-rows.ts';
-import type { Cause, DeliveryState } from '../face.ts';
+import { type PendingDelivery, pendingColumns, type AttemptRow as StoredAttempt } from '../delivery/delivery-rows.ts';
+import type { DeliveryState } from '../face.ts';
 
 export interface DeliveryRow extends PendingDelivery {
   readonly events: number;
   readonly endedAt: Instant | null;
 }
 
-export interface AttemptRow {
+export interface AttemptRow extends Omit<StoredAttempt, 'answer'> {
   readonly attempt: number;
-  readonly at: Instant;
-  readonly elapsedMs: number;
-  readonly status: number | null;
-  readonly cause: Cause | '';
-  readonly message: string;
   /** The beginning of the answer; null: not kept. */
   readonly answer: Buffer | null;
 }

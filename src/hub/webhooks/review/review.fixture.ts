@@ -2,7 +2,7 @@
 
 import type { TestContext } from 'node:test';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
-import { BodySource } from '../delivery/body-source.ts';
+import { BodySource } from '../delivery/body.ts';
 import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
 import type { WebhookAdmin } from '../face.ts';
 import type { RunningTime } from '../progress.ts';

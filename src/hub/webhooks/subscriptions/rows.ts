@@ -15,20 +15,11 @@ export interface StoredSubscription {
   readonly previousUntil: RunMs | null;
 }
 
-interface Row extends FilterColumns {
-  readonly id: number;
-  readonly name: string;
-  readonly url: string;
-  readonly consumer: string;
+interface Row
+  extends FilterColumns,
+    Omit<Subscription, keyof FilterColumns | 'active'>,
+    Omit<StoredSubscription, 'subscription'> {
   readonly active: number;
-  readonly version: number;
-  readonly createdAt: Instant;
-  readonly updatedAt: Instant;
-  readonly templateId: number;
-  readonly afterEvent: number;
-  readonly secret: Buffer;
-  readonly previous: Buffer | null;
-  readonly previousUntil: RunMs | null;
 }
 
 const select = `SELECT id, name, url, consumer, scopes, dictionaries, actions, categories, active, version,

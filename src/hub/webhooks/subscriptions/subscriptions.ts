@@ -5,16 +5,9 @@ import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
-import { BodySource } from '../delivery/body-source.ts';
+import { BodySource } from '../delivery/body.ts';
 import type { EgressGuard } from '../egress/guard.ts';
-import type {
-  Caller,
-  SecretRotation,
-  SubscriptionPatch,
-  SubscriptionRequest,
-  SubscriptionView,
-  WebhookAdmin,
-} from '../face.ts';
+import type { Caller, SecretRotation, SubscriptionPatch, SubscriptionRequest, SubscriptionView } from '../face.ts';
 import { Progress, type RunMs } from '../progress.ts';
 import { type Consumers, SubscriptionCache } from './cache.ts';
 import { type StoredSubscription, SubscriptionRows } from './rows.ts';
@@ -92,12 +85,7 @@ class Unplanned extends LinesideError {
   }
 }
 
-type Administration = Pick<
-  WebhookAdmin,
-  'subscriptions' | 'subscription' | 'subscribe' | 'update' | 'unsubscribe' | 'rotateSecret'
->;
-
-export class Subscriptions extends SubscriptionCache implements Administration {
+export class Subscriptions extends SubscriptionCache {
   readonly #o: SubscriptionsOptions;
   readonly #rows: SubscriptionRows;
   readonly #templates: BodySource;

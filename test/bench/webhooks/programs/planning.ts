@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { BodySource } from '../../../../src/hub/webhooks/delivery/body-source.ts';
+import { BodySource } from '../../../../src/hub/webhooks/delivery/body.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
 import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscriptions/cache.ts';
