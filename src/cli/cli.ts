@@ -32,7 +32,7 @@ const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
 export interface LocalShell {
   readonly io: CliIo;
-  /** One warning on standard error; the command goes on. */
+  /** One warning on standard error; the command continues. */
   readonly warn: (warning: string) => void;
   /** The exit status, 0 unless set. */
   setStatus(status: number): void;

@@ -144,7 +144,7 @@ export class Shell {
     };
   }
 
-  /** The first signal asks; a second one kills, as without us. */
+  /** The first signal aborts the command; a second one kills the process. */
   #hook(stop: AbortController): () => void {
     const offs: (() => void)[] = [];
     const unhook = (): void => {
@@ -167,7 +167,7 @@ export class Shell {
     try {
       await this.err.write(this.#json ? `${shownJson(failureJson(failure))}\n` : safeLines(failureLine(failure)));
     } catch {
-      // Standard error is not read: the status says it alone.
+      // Standard error is closed: only the exit status reports the failure.
     }
     return failure.status;
   }

@@ -125,7 +125,7 @@ export interface ReadOptions {
   readonly ids?: boolean;
 }
 
-/** Answers the exit status: `nothing` where nothing is stored of what was asked for, `lost` where a file is damaged. */
+/** Answers the exit status: `nothing` if nothing is stored of the device or log, `lost` if a file is damaged. */
 export async function readCommand(options: ReadOptions, io: CliIo): Promise<number> {
   const out = new Output(io.stdout);
   const render = options.json === true ? jsonOf(options) : textOf(options, out, io);
@@ -301,7 +301,7 @@ const causes: Readonly<Record<number, GapShown['cause']>> = {
   [UpstreamGap.Cause.TOO_LARGE]: 'tooLarge',
 };
 
-/** Files were taken away from here, or a damaged part was. */
+/** Files were removed from this directory, or a damaged part was. */
 function missing(position: Long, afterId: Long): GapShown {
   return {
     cause: 'notHere',

@@ -29,7 +29,7 @@ export const MAX_PUSHES = 256;
 export const MAX_CONNECTIONS = 1_024;
 /** Of one connection: a push, and a question for the position beside it, and as much again. */
 export const MAX_STREAMS = 4;
-/** Between two batches of one push: long enough for the largest over a slow radio link (56 kbit/s) in its time, and not for ever. */
+/** Between two batches of one push: long enough for the largest over a slow radio link (56 kbit/s) in its time, but bounded. */
 export const PUSH_IDLE_MS = 10 * 60_000;
 /** An open push whose token was revoked ends within this. */
 export const REAUTHENTICATE_MS = 5_000;
@@ -38,10 +38,10 @@ export const REAUTHENTICATE_MS = 5_000;
 export const MAX_LOGS_A_DEVICE = 1_000;
 /** Directories of devices, where no token says which there are. */
 export const MAX_DEVICES = 10_000;
-/** Logs held open, a file descriptor each; the one that was used longest ago goes. */
+/** Logs held open, a file descriptor each; the least recently used one is closed. */
 export const MAX_OPEN_LOGS = 512;
 
-/** A new file after so much: small enough to be read through at a start, and to be moved away one by one. */
+/** A new file after so much: small enough to be read at a start, and to be archived one by one. */
 export const SEGMENT_BYTES = 64 * MIB;
 /** Written, and not yet flushed to the disk: what a power cut makes a box send again. */
 export const MAX_UNSYNCED_BYTES = 8 * MIB;

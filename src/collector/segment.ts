@@ -67,7 +67,7 @@ export interface Tail {
   readonly ending: Ending;
 }
 
-/** Every good record in order; a batch is valid until the next one is asked for. */
+/** Every good record in order; a batch is valid until the next one is requested. */
 export async function* readSegment(file: FileHandle): AsyncGenerator<Uint8Array, Tail> {
   const input = new Input(file);
   const mark = await input.take(MARK.length);

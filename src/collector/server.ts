@@ -135,7 +135,7 @@ async function socketServer({ tlsCert, tlsKey }: CollectorOptions): Promise<Sock
 
 interface Listener {
   readonly port: number;
-  /** No new connections; resolves when those that are open have ended, which they are asked to. */
+  /** Takes no new connections and drains the open ones; resolves when they have ended. */
   drain(): Promise<void>;
   cut(): void;
 }

@@ -1,6 +1,6 @@
 /**
  * One log of one device on the collector's disk: files of records, named after the position at which each begins. Where the
- * log goes on is read from what is stored, never kept beside it.
+ * log continues is read from the stored records, never kept beside them.
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -42,7 +42,7 @@ export class StoredLog {
   readonly #dir: string;
   readonly #disk: Disk;
   readonly #segmentBytes: number;
-  /** undefined: there is no file yet, or it has to be looked at again after a failure. */
+  /** undefined: there is no file yet, or it has to be read again after a failure. */
   #file: FileHandle | undefined;
   #size = 0;
   /** So much of the file is on the disk. */
@@ -76,7 +76,7 @@ export class StoredLog {
     this.#segmentBytes = segmentBytes;
   }
 
-  /** A write or a flush failed: what is stored has to be looked at again, by another object. */
+  /** A write or a flush failed: what is stored has to be read again, by another object. */
   get isLost(): boolean {
     return this.#isLost;
   }

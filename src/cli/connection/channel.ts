@@ -7,7 +7,7 @@ import type { Place } from './secrets.ts';
 
 /** The largest entry is 1 MiB and a batch holds several: four times gRPC's own default. */
 const maxMessageBytes = 16 * 1024 * 1024;
-/** A dead network shows within half a minute: a follower would wait for ever otherwise. */
+/** A dead network is noticed within half a minute: a follower would wait without end otherwise. */
 const keepaliveMs = 20_000;
 const keepaliveTimeoutMs = 10_000;
 

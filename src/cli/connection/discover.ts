@@ -1,4 +1,4 @@
-/** discover: asks every network of this machine for boxes by multicast DNS. */
+/** discover: queries every network of this machine for boxes by multicast DNS. */
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { type Clock, pause } from '../../shared/base/clock.ts';
@@ -84,7 +84,7 @@ async function discover(clock: Clock, limitMs: number, stop: AbortSignal): Promi
   return boxes.found();
 }
 
-/** One of each interface: a question goes out by one alone. */
+/** One of each interface: a query is sent on one interface only. */
 function ownAddresses(): readonly string[] {
   const addresses = Object.values(networkInterfaces()).flatMap((own = []) => {
     const first = own.find(({ family, internal }) => family === 'IPv4' && !internal);
@@ -103,7 +103,7 @@ function cannotAsk(error: unknown): CliFailure {
 
 // Boxes for people and scripts.
 
-/** Anybody on the LAN may have written it, and a terminal may show it. */
+/** Any machine on the LAN may have written it, and a terminal may show it. */
 export function boxesJson(boxes: readonly FoundBox[]): string {
   const shown = boxes.map(({ httpPort, deviceId, version, fingerprint, ...box }) => ({
     ...box,
@@ -135,7 +135,7 @@ function boxText({ name, host, addresses, grpcPort, httpPort, deviceId, version,
 
 const serviceName = '_lineside._tcp.local';
 
-/** A record as the decoder gives it: nothing of it has been looked at. */
+/** A record as the decoder gives it, unchecked. */
 export interface LooseRecord {
   readonly type?: unknown;
   readonly name?: unknown;
@@ -177,7 +177,7 @@ const maxLabelBytes = 63;
 const maxNameChars = 255;
 /** Ours are four; other services stay below twenty. */
 const maxTxtStrings = 64;
-/** What is asked for in one question; the rest comes with the next round. */
+/** Of one query; further ones follow in the next round. */
 const maxQuestions = 32;
 
 /** What has been said so far. */

@@ -50,14 +50,14 @@ describe('an answer', () => {
       hint: 'correct the data',
     });
     const args = ['record', 'create', 'pumps', 'P-1', '{}'];
-    const told = await run(args, { httpSocket });
+    const refused = await run(args, { httpSocket });
     fails(
-      told,
+      refused,
       1,
       /^lineside: cannot create record P-1 of pumps: the data has .*3 faults\. Correct the data\.\n {2}data\/kw must/,
     );
-    assert.equal(told.stderr.split('\n').length, 5);
-    assert.ok(!drivesTerminal(told.stderr.replaceAll('\n', '')));
+    assert.equal(refused.stderr.split('\n').length, 5);
+    assert.ok(!drivesTerminal(refused.stderr.replaceAll('\n', '')));
     const many = Array.from({ length: 10_001 }, (_, n) => `line ${n + 1}: data/kw must be number`);
     hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', '10001 faults', { reasons: many });
     const { error } = JSON.parse((await run([...args, '--json'], { httpSocket })).stderr) as {
@@ -76,7 +76,7 @@ describe('an answer', () => {
       [413, 'TOO_LARGE', 1, /less at a time/],
       [503, 'STORAGE_FAILED', 1, /Try again/],
       [503, 'SHUTTING_DOWN', 3, /Try again/],
-      [507, 'STORAGE_FULL', 1, /Nothing was written\. Look at lineside outbox/],
+      [507, 'STORAGE_FULL', 1, /Nothing was written\. See lineside outbox/],
     ];
     for (const [http, code, status, text] of cases) {
       hub.refusal = new Refusal(http, code, 'words');

@@ -170,8 +170,8 @@ async function exchange(place: Place, request: HttpRequest, signal: AbortSignal)
   const { method, path, body } = request;
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const headers = { accept: 'application/json, application/problem+json', ...authorization, ...request.headers };
-  // A connection for each exchange: a kept one that the hub has just closed would leave a write in doubt. The hub is asked
-  // to keep it all the same: one that refuses a body early would otherwise close it before its answer is read.
+  // A connection for each exchange: a kept one that the hub has just closed would leave a write in doubt. The
+  // hub keeps it all the same (keep-alive): if it refuses a body early, it would otherwise close it before its answer is read.
   const agent = tls === undefined ? new Agent({ keepAlive: true }) : new SecureAgent({ keepAlive: true });
   const common = { ...addressOf(place), method, path, headers, agent, signal };
   const sent = tls === undefined ? plainRequest(common) : secureRequest({ ...common, ...tlsOptions(tls, place.face) });
@@ -230,7 +230,7 @@ function queryText(query: Query): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`;
 }
 
-// What the hub answered when it did not do what was asked (RFC 9457), as a failure that says what to do next.
+// A problem of the hub (RFC 9457) as a failure with the next step.
 
 /** `next`: where the hub gives no hint of its own. */
 const meanings: Readonly<Record<number, readonly [outcome: Outcome, next: string]>> = {
@@ -247,7 +247,7 @@ const meanings: Readonly<Record<number, readonly [outcome: Outcome, next: string
   503: ['refused', 'Try again in a moment.'],
   507: [
     'refused',
-    'Nothing was written. Look at lineside outbox: what waits goes when the broker is back; or free space on the disk.',
+    'Nothing was written. See lineside outbox: waiting changes are published when the broker is back; or free space on the disk.',
   ],
 };
 

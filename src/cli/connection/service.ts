@@ -55,7 +55,7 @@ export class Service {
 
 export function tooSlow(limitMs: number): CliFailure {
   return new CliFailure('unreachable', 'TIMEOUT', `no answer within ${limitMs / 1000} s`, {
-    next: 'Look at lineside status; give more time with --timeout SECONDS.',
+    next: 'Check lineside status; give more time with --timeout SECONDS.',
   });
 }
 
@@ -78,7 +78,7 @@ const grpcMeanings: Readonly<Record<number, Meaning>> = {
   1: ['CANCELLED', 'refused', ''],
   2: ['UNKNOWN', 'refused', seeLog],
   3: ['INVALID_ARGUMENT', 'refused', ''],
-  4: ['DEADLINE_EXCEEDED', 'unreachable', 'Look at lineside status, or give more time: --timeout.'],
+  4: ['DEADLINE_EXCEEDED', 'unreachable', 'Check lineside status, or give more time: --timeout.'],
   5: ['NOT_FOUND', 'nothing', ''],
   7: ['PERMISSION_DENIED', 'denied', 'This needs a token (or certificate) with the role operator.'],
   8: ['RESOURCE_EXHAUSTED', 'refused', 'Try again in a moment.'],

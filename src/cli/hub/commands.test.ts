@@ -197,13 +197,13 @@ const writes: readonly (readonly [
     mes,
     'subscription 1 (mes) is paused: what happens until lineside webhook resume 1 is never sent to it',
   ],
-  ['webhook resume 1', `PATCH ${sub}/1`, { active: true }, mes, 'subscription 1 (mes) goes on'],
+  ['webhook resume 1', `PATCH ${sub}/1`, { active: true }, mes, 'subscription 1 (mes) is resumed'],
   [
     'webhook resume 1',
     `PATCH ${sub}/1`,
     { active: true },
     blocked,
-    'subscription 1 (mes) goes on; but it is BLOCKED: its consumer has lost the scope INTERNAL\\x1b[2J',
+    'subscription 1 (mes) is resumed; but it is BLOCKED: its consumer has lost the scope INTERNAL\\x1b[2J',
   ],
   ['webhook remove 1 --reason abgelöst', `DELETE ${sub}/1 because abgelöst`, {}, null, 'subscription 1 is removed'],
   [

@@ -58,7 +58,7 @@ class UploadProgress {
     if (this.#call.err.isTerminal && !this.#ended) this.#tick(now);
   }
 
-  /** The bar is wiped away; nothing is shown from now on: the answer may come before the upload is noticed to be done. */
+  /** Clears the bar; nothing is shown afterwards. The answer may arrive before the upload is known to be complete. */
   async end(): Promise<void> {
     this.#ended = true;
     this.#timer?.cancel();
@@ -73,7 +73,7 @@ class UploadProgress {
       this.#tick(since);
       const waited = spanText(Math.round(clock.monoMs() - since));
       const text = `sent ${byteSize(this.#bytes)}; it is being stored: ${waited}`;
-      // A terminal that is gone is noticed by what comes after.
+      // A closed terminal is noticed at the next write.
       this.#show(text).catch(() => undefined);
     });
   }
@@ -200,7 +200,7 @@ function emptyFailure(): CliFailure {
   return new CliFailure('refused', 'EMPTY', 'there is nothing in it');
 }
 
-/** The bundle on its way: what was sent, and who is waiting for whom. */
+/** The upload of a bundle: what was sent, its time limit, and its progress. */
 class Upload {
   readonly #call: Call<object>;
   readonly #source: Source;
@@ -210,7 +210,7 @@ class Upload {
   /** What went wrong with the source, not with the service. */
   #fault: unknown;
   #whole = false;
-  /** There is an answer, or none is waited for: it may come while the source is still being read. */
+  /** An answer has arrived, or is no longer expected: it may arrive while the source is still being read. */
   #over = false;
 
   constructor(call: Call<object>, source: Source) {
@@ -238,9 +238,9 @@ class Upload {
     let sent = 0;
     try {
       for (let next: IteratorResult<Uint8Array> = { value: first }; next.done !== true; next = await rest.next()) {
-        // The service has so long to take this; what the source takes to give is its own affair.
+        // The time limit is the service's, for taking this piece; the source may take any time.
         this.#watch();
-        // With the last piece of a known length the service may have all of it before this is asked for more.
+        // With the last piece of a known length the service may have all of it before the next piece is requested.
         this.#whole = sent + next.value.length === bytes;
         yield next.value;
         this.#timer?.cancel();

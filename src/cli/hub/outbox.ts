@@ -87,7 +87,7 @@ export const auditCommands = hubCommands([
   {
     command: 'alerts',
     help: 'show what is wrong with the delivery and the machine now; status 1 when there is anything but news (info)',
-    examples: ['lineside alerts || echo "look at lineside outbox"'],
+    examples: ['lineside alerts || echo "see lineside outbox"'],
     what: 'read the alerts',
     answer: showAlerts,
   },
@@ -168,7 +168,7 @@ async function showOutbox(call: Call<object>, lead: string): Promise<number> {
   return call.tell(now, lead + text);
 }
 
-// The outbox for people, for one at 3 a.m. with a torch too: what waits, why, since when, and whether anything is lost.
+// The outbox for people: what waits, why, since when, and whether anything is lost.
 
 function outboxText(outbox: Fields, width: number): string {
   const broker = outbox.object('broker');
@@ -211,7 +211,7 @@ function oldestText(oldest: Fields | undefined, waiting: number): string {
   return `${waiting === 1 ? ',' : ', the oldest'} since ${timeText(oldest.text('txTime'))} (${age})`;
 }
 
-/** What an engineer wants to hear when changes wait and the broker is away. */
+/** What becomes of the changes that wait while the broker is unreachable. */
 function easeText(outbox: Fields, broker: Fields): string {
   if (broker.truth('connected') || outbox.number('waiting') === 0) return '';
   return broker.truth('configured')

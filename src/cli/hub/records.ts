@@ -12,7 +12,7 @@ import type { Args, Call } from '../shell.ts';
 import { ask, hubCommands, instant, reason, type Target, timeText, version } from './hub-command.ts';
 
 /** Versions since the one that was meant that are shown after a 412. */
-const toldVersions = 10;
+const shownVersions = 10;
 
 const dictionary: ArgumentSpec = { name: '<dict>', help: 'name of the dictionary' };
 const key: ArgumentSpec = { name: '<key>', help: 'business key of the record' };
@@ -149,19 +149,19 @@ async function newest(call: Call<object>, history: string): Promise<Fields> {
   throw new CliFailure('nothing', 'NOT_FOUND', 'it has no versions');
 }
 
-/** A version that was waiting for its time is overtaken by a newer one, unnoticed. */
+/** A version whose validity lies in the future is replaced by a newer one. */
 function overtaken(before: Fields | undefined, nowMs: number): string {
   const begin = before?.text('validFrom') ?? '';
   if (before === undefined || !(Date.parse(begin) > nowMs)) return '';
   return `, which was to be valid from ${timeText(begin)} on and may never be now`;
 }
 
-/** What happened to the record since the version that was meant, as its history tells. */
+/** The changes of the record since the version that was meant, from its history. */
 async function staleFailure(call: Call<object>, history: string, from: number, stale: CliFailure): Promise<CliFailure> {
   const versions: Fields[] = [];
   const hub = await call.hub();
   try {
-    for await (const page of hub.pages(history, {}, toldVersions + 1, toldVersions + 1)) {
+    for await (const page of hub.pages(history, {}, shownVersions + 1, shownVersions + 1)) {
       versions.push(...page.map(recordFields));
     }
     const now = versions[0]?.number('version') ?? 0;

@@ -50,7 +50,7 @@ const group = 'Which changes; each may be given several times:';
 const filterOptions = filters.map(([flags, help, field, parse]) =>
   option(flags, help, { group, field, parse: several(parse) }),
 );
-/** Each takes a filter away again. */
+/** Each removes a filter. */
 const allOptions = [
   option('--all-dictionaries', 'of every dictionary', { group, field: 'dictionaries', value: () => null }),
   option('--all-actions', 'every change of a record', { group, field: 'actions', value: () => null }),
@@ -94,7 +94,7 @@ function switched(command: string, help: string, isActive: boolean, done: (item:
 
 /** As many as the output of HMAC-SHA256 has: more add nothing. */
 const generatedBytes = 32;
-/** The service takes at most as many, and tells who has more what is wrong. */
+/** More than the service takes: it reports a secret that is too long itself. */
 const maxFileBytes = 8192;
 
 const secretFile = option('--secret-file <file>', 'file that holds the secret (-: standard input); one line');
@@ -198,7 +198,7 @@ export const subscriptionCommands = hubCommands([
     'resume',
     'resume: what waited is sent, then what happens from now on',
     true,
-    (item) => `subscription ${named(item)} goes on${blockedText(item)}`,
+    (item) => `subscription ${named(item)} is resumed${blockedText(item)}`,
   ),
   {
     command: 'webhook rotate-secret',
@@ -367,6 +367,6 @@ function pingText(result: Fields, width: number): string {
 /** A single one is often the message itself. */
 function reasons(error: Fields): string[] {
   const message = error.text('message');
-  const told = error.raw['reasons'] == null ? [] : error.texts('reasons');
-  return told.filter((reason) => !message.includes(reason)).map(safeText);
+  const all = error.raw['reasons'] == null ? [] : error.texts('reasons');
+  return all.filter((reason) => !message.includes(reason)).map(safeText);
 }

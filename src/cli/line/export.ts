@@ -31,7 +31,7 @@ export const exportOptions = [
 ] as const;
 type ExportOptions = Given<typeof exportOptions>;
 
-/** A restart of the service in the middle of a long export is survived; a service that stays away is not waited for. */
+/** An export continues over a restart of the service; a service that stays down ends it. */
 const retriesWithoutProgress = 6;
 const progressMs = 500;
 

@@ -37,7 +37,7 @@ export class Link {
   readonly #settings: LinkSettings;
   #failures = 0;
   #isBroken = false;
-  /** True once the service has answered at all: a wrong address is not tried for ever. */
+  /** True once the service has answered: a wrong address is not retried without end. */
   #stood = false;
 
   constructor(service: Service, settings: LinkSettings) {
@@ -118,7 +118,7 @@ export class LogReader {
     this.#lastPending = query.last;
   }
 
-  /** After the last batch that was asked to be followed by another. */
+  /** After the last batch that the caller has consumed. */
   get position(): Position {
     return this.#position;
   }

@@ -26,7 +26,7 @@ export const statusCommands: readonly Entry[] = [
 ];
 
 /**
- * The hub is asked beside the line, and may be down, busy or another version: the status does without it then. Part of
+ * The hub is queried besides the line, and may be down, busy or of another version: the status is shown without it then. Part of
  * --timeout that it may take: 1.5 s by default.
  */
 const hubPart = 0.15;
@@ -208,12 +208,12 @@ function processorText(host: Fields): string {
   return [...parts, voltageText(host.text('underVoltage')), throttledText(host.text('throttled'))].join(', ');
 }
 
-function voltageText(told: string): string {
-  return told === 'yes' ? 'UNDER-VOLTAGE' : told === 'no' ? 'voltage ok' : 'voltage unknown';
+function voltageText(known: string): string {
+  return known === 'yes' ? 'UNDER-VOLTAGE' : known === 'no' ? 'voltage ok' : 'voltage unknown';
 }
 
-function throttledText(told: string): string {
-  return told === 'yes' ? 'THROTTLED' : told === 'no' ? 'not throttled' : 'throttling unknown';
+function throttledText(known: string): string {
+  return known === 'yes' ? 'THROTTLED' : known === 'no' ? 'not throttled' : 'throttling unknown';
 }
 
 function diskText(disk: Fields): string {

@@ -29,7 +29,7 @@ export async function readCollectorSecrets(settings: CollectorSettings): Promise
   return { isPlain, ca, token: tokenFile === '' ? '' : tokenIn(tokenFile, (await read(tokenFile)).toString('utf8')) };
 }
 
-/** Without TLS: where that is asked for, or nothing leaves this machine and no authority is named. */
+/** Without TLS: if the configuration says so, or if the collector is on this machine and no authority is named. */
 export function isPlainLink({ collector, collectorCaFile, collectorInsecure }: CollectorSettings): boolean {
   if (collectorInsecure) return true;
   const parsed = parseListen(collector, '/');
@@ -134,7 +134,7 @@ export const ATTEMPT_BYTES = 500;
 
 /** A keepalive ping and its answer, in packets of their own. */
 export const PING_BYTES = 300;
-/** How often: as `lineside collector` asks, and as the box asks while a call is open. */
+/** The interval of `lineside collector`, and of the box while a call is open. */
 export const PING_MS = 20_000;
 
 /** As grpc-js packs it: the same library at the same level. */

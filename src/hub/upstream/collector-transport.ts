@@ -1,6 +1,6 @@
 /**
  * The serial log to a collector (lineside.v1.CollectorService): a push for each batch, since only the end of a push says what is
- * stored. Reconnects automatically; the position to resume at is asked of the collector after every disconnection.
+ * stored. Reconnects automatically; the collector gives the position to resume at after every disconnection.
  */
 import { connectivityState } from '@grpc/grpc-js';
 import { ClientError, Status } from 'nice-grpc';
@@ -29,7 +29,7 @@ const POSITION_LIMIT_MS = 30_000;
 /** A batch gets this, and what it takes at the slowest rate worth waiting for: a dead link is noticed by keepalive long before. */
 const SEND_LIMIT_MS = 60_000;
 const SLOWEST_BYTES_PER_S = 1_000;
-/** Of what the collector says; it goes into the journal. */
+/** Of a reason that the collector gives; it is logged. */
 const MAX_REASON_CHARS = 300;
 
 export class CollectorTransport implements Transport {
@@ -59,7 +59,7 @@ export class CollectorTransport implements Transport {
     this.#clock = clock;
     this.#logger = logger;
     this.#compresses = settings.compression !== 'none';
-    // The question for the position goes with it.
+    // With the call for the position.
     this.connectBytes = connectionCost(isPlainLink(settings)) + CALL_BYTES;
   }
 
@@ -258,7 +258,7 @@ const unreached: ReadonlySet<Status> = new Set([
 ]);
 
 /**
- * It can never be taken as it is, and smaller it can. Any other refusal is tried again for ever: a collector that errs about a
+ * It can never be taken as it is, and smaller it can. Any other refusal is retried without end: a collector that errs about a
  * batch must not cost the entries in it.
  */
 function isTooLarge(code: Status, reason: string): boolean {

@@ -15,7 +15,7 @@ export type Now =
 /** In all: 64 ranges, and some steps of the clock, each found by bisection. Beyond that the start of a range is taken for all of it. */
 const MAX_QUERIES = 500;
 
-/** `now` is asked of the first marked entry from the id on. Nothing is sent of what is not known. */
+/** `now` answers for the first marked entry from the id on. A correction that is not known is not sent. */
 export async function correctionsOf(
   ranges: readonly (readonly [number, number])[],
   now: (id: number) => Promise<Now>,

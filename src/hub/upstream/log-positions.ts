@@ -82,7 +82,7 @@ export class LogPositions {
 
 /** Ends of the log seen closer together than this are kept as one. */
 const APART_MS = 5_000;
-/** When there are more, every other one goes: the age of what waits for a month is right to some hours. */
+/** Beyond it every other one is dropped: the age of what has waited for a month is right to some hours. */
 const MAX_SEEN = 512;
 
 export class Lag {

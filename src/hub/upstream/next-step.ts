@@ -4,7 +4,7 @@ import type { UpstreamState } from './status.ts';
 export interface Situation {
   /** The line has answered since it last failed to. */
   readonly lineAnswers: boolean;
-  /** Milliseconds until the state of its log is asked again. */
+  /** Milliseconds until the state of its log is read again. */
   readonly refreshInMs: number;
   /** The log holds more than was read. */
   readonly hasMore: boolean;
@@ -22,7 +22,7 @@ export interface Situation {
   readonly busy: boolean;
   /** The budget has room for it. */
   readonly affordable: boolean;
-  /** The remote was asked where to resume, and answered. */
+  /** The remote has answered where to resume. */
   readonly asked: boolean;
   /** Milliseconds until the cap has room for it. */
   readonly paceMs: number;

@@ -11,11 +11,11 @@ import type { LogCursor } from './log-cursor.ts';
 import type { LogPosition } from './log-positions.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
-/** The position goes to the card this often at most: 4 KiB each. */
+/** The position is written to the card this often at most: 4 KiB each. */
 const SAVE_MS = 5_000;
 /** While nothing is sent: where the log ends, for the day that it is replaced, and what a connection costs that is kept. */
 const SAVE_OTHER_MS = 60_000;
-/** A kill between two saves may forget so much of what the budget was charged. */
+/** A kill between two saves loses at most this part of the budget's charges. */
 const UNSAVED_PART = 0.01;
 
 export interface PersistedStateOptions {
@@ -106,8 +106,8 @@ export class PersistedState {
   }
 }
 
-// The file: two slots that are written in turn, each with a number that goes up and a checksum. A write that is torn leaves the
-// other slot. Written in place, so that nothing but 4 KiB goes to the card.
+// The file: two slots that are written in turn, each with a rising number and a checksum. A write that is torn leaves the
+// other slot. Written in place: each write costs the card 4 KiB.
 
 export const positionFileName = 'upstream.position';
 /** A page of the card each: what is written to one never touches the other. */

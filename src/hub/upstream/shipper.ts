@@ -64,7 +64,7 @@ export class Shipper {
   #held: Held | undefined;
   /** Bytes of a batch, where the remote has found a larger one too large. */
   #mostBytes: number;
-  /** Which log the remote was asked about, since it last failed; '': none. */
+  /** The log whose position the remote has given since it last failed; '': none. */
   #asked = '';
   #failures = 0;
   #retryAtMs = 0;
@@ -186,7 +186,7 @@ export class Shipper {
     return Math.min(this.#pace.batchBytes, this.#mostBytes, Math.max(MIN_BYTES, left));
   }
 
-  /** Told at once, in a batch of its own: the next entry may be long in coming. */
+  /** Sent at once, in a batch of its own: the next entry may come much later. */
   async #correct(signal: AbortSignal): Promise<void> {
     const { line } = this.#o;
     const { logId, ranges } = this.#persistedState.unset;
@@ -215,7 +215,7 @@ export class Shipper {
     const cost = transport.cost(bytes);
     if (bytes.length > transport.maxBytes && packed.entries.length > 0)
       this.#cursor.cut(packed, `${bytes.length} bytes are more than the ${transport.maxBytes} that can be sent`);
-    // It would wait for ever, and all that is behind it.
+    // It would block, without end, everything behind it.
     else if (limit > 0 && cost + transport.connectBytes > limit && packed.entries.length > 0)
       this.#cursor.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
     else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
@@ -276,7 +276,7 @@ export class Shipper {
       this.#held = undefined;
       this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
     }
-    // The transport may have given up compression.
+    // The transport may have disabled compression.
     if (this.#held !== undefined) this.#held = { ...this.#held, cost: this.#o.transport.cost(bytes) };
     if (outcome.kind === 'unreached') this.#pace.failed();
     this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);

@@ -58,11 +58,11 @@ export interface UpstreamAdmin {
 
 /** An ordinary outage of a mobile link is over by then. */
 const lagS = 3_600;
-/** How long lost entries are worth telling: as the Prometheus rule has it. */
-const TELL_LOST_S = 86_400;
+/** Lost entries are reported for this long, as in the Prometheus rule. */
+const REPORT_LOST_S = 86_400;
 
 interface UpstreamHealth extends UpstreamStatus {
-  /** Entries in the gaps that were sent within TELL_LOST_S. */
+  /** Entries in the gaps that were sent within REPORT_LOST_S. */
   readonly recentlyLost: number;
 }
 
@@ -110,7 +110,7 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
     value: ({ recentlyLost }) => recentlyLost,
     summary: ({ recentlyLost }) =>
       `the central side was notified of up to ${recentlyLost} entries of the serial log that it will never have`,
-    expr: `increase(lineside_upstream_lost_entries_total[${TELL_LOST_S / 86_400}d]) > 0`,
+    expr: `increase(lineside_upstream_lost_entries_total[${REPORT_LOST_S / 86_400}d]) > 0`,
     title: 'The central side will never have {{ $value | humanize }} entries of the serial log of BOX',
     means:
       'Within the last day, a gap was reported to the central side: its entries could not be stored on the device, or retention removed them before they were sent.',
@@ -119,10 +119,10 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
   },
 ];
 
-/** Remembers what has to be remembered from look to look. */
+/** Keeps what the rules need from one evaluation to the next. */
 export class UpstreamAlerts {
   readonly #alerts = new Alerts(upstreamRules);
-  readonly #lost = new RollingIncrease(TELL_LOST_S * 1_000);
+  readonly #lost = new RollingIncrease(REPORT_LOST_S * 1_000);
 
   constructor(nowMs: number) {
     this.#lost.note(0, nowMs);

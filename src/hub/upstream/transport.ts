@@ -47,11 +47,11 @@ export interface Transport {
   cost(batch: Uint8Array): number;
   /** What a connection costs to make, at most: nothing is tried while the budget has less. Counted in takeOverhead() when it is made. */
   readonly connectBytes: number;
-  /** Bytes on the link beside the batches (connections made, signs of life) since this was asked last. */
+  /** Bytes on the link beside the batches (connections made, signs of life) since the last call. */
   takeOverhead(): number;
   /** The largest encoded batch it takes. */
   readonly maxBytes: number;
-  /** Nothing goes for a while: lets go of a connection that costs by being kept. position() and send() connect again. */
+  /** Nothing is sent for a while: closes a connection that costs by being kept. position() and send() connect again. */
   rest(): void;
   state(): TransportState;
   /** Begins to connect, and retries. The caller is notified when state() has changed. */
