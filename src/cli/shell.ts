@@ -121,7 +121,7 @@ export class Shell {
     let hub: Promise<Hub> | undefined;
     const find = (face: Face): Promise<Place> => {
       const socket = face === lineFace ? this.#sockets.localSocket : this.#sockets.localHttpSocket;
-      return findPlace({ options, env, localSocket: (configFile) => socket(configFile, this.warn) }, face);
+      return findPlace(options, env, face, () => socket(options.config, this.warn));
     };
     const findHub = async (limitMs: number) => new Hub(await find(hubFace), { stop, timeoutMs: limitMs });
     const serviceOf = () => (service ??= find(lineFace).then(serviceAt));

@@ -17,14 +17,8 @@ export interface ConnectionOptions {
   readonly config?: string;
 }
 
-interface TlsFiles {
-  readonly ca: string | undefined;
-  readonly cert: string | undefined;
-  readonly key: string | undefined;
-  readonly serverName: string | undefined;
-  /** Of the one authority to trust, instead of `ca`: 64 lower-case digits. */
-  readonly fingerprint: string | undefined;
-}
+/** `fingerprint`: of the one authority to trust, instead of `ca`: 64 lower-case digits. */
+type TlsFiles = { readonly [Name in 'ca' | 'cert' | 'key' | 'serverName' | 'fingerprint']: string | undefined };
 
 export type Endpoint =
   | { readonly kind: 'unix'; readonly path: string }
@@ -76,7 +70,7 @@ export const hubFace: Face = {
   unit: 'lineside-hub',
 };
 
-type Env = Readonly<Record<string, string | undefined>>;
+export type Env = Readonly<Record<string, string | undefined>>;
 
 /** The endpoint that options and environment name, or undefined: the socket of the configuration then. */
 export function chosenEndpoint(options: ConnectionOptions, env: Env, face: Face): Endpoint | undefined {

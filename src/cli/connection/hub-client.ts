@@ -42,18 +42,11 @@ export class Hub {
     return this.#limited({ method: 'GET', path: path + queryText(query), headers: {} });
   }
 
-  write(
-    method: 'POST' | 'PUT' | 'PATCH',
-    path: string,
-    body: JsonObject,
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<JsonObject> {
+  /** A DELETE has no body. */
+  write(method: WriteMethod, path: string, body: JsonObject, headers: HttpRequest['headers']): Promise<JsonObject> {
+    if (method === 'DELETE') return this.#limited({ method, path, headers });
     const type = { 'content-type': 'application/json' };
     return this.#limited({ method, path, headers: { ...type, ...headers }, body: JSON.stringify(body) });
-  }
-
-  remove(path: string, headers: Readonly<Record<string, string>>): Promise<JsonObject> {
-    return this.#limited({ method: 'DELETE', path, headers });
   }
 
   /** The pages of a list, until its end or until `most` items have come. */
@@ -130,8 +123,10 @@ function inDoubt(failure: CliFailure, doubtful: boolean): CliFailure {
 
 // One HTTP exchange: no retries, no redirects, nothing unpacked, the answer's size bounded.
 
+type WriteMethod = 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
 interface HttpRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly method: 'GET' | WriteMethod;
   /** Percent-encoded, with its query; sent as it is (a URL parser would take the key ".." for a step up). */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -5,24 +5,29 @@ import type { DetailedPeerCertificate } from 'node:tls';
 import { CliFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { connectOnce, type Target, unreachableBy } from './diagnose.ts';
-import { type ConnectionOptions, chosenEndpoint, type Endpoint, type Face, type TlsMaterial } from './endpoint.ts';
+import {
+  type ConnectionOptions,
+  chosenEndpoint,
+  type Endpoint,
+  type Env,
+  type Face,
+  type TlsMaterial,
+} from './endpoint.ts';
 import { fingerprintText } from './fingerprint.ts';
-
-export interface ConnectSettings {
-  readonly options: ConnectionOptions;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** The Unix socket of the service that the configuration file (undefined: the usual one) describes. */
-  readonly localSocket: (configFile: string | undefined) => string | Promise<string>;
-}
 
 /** A service, and what its callers need. */
 export interface Place extends Target {
   readonly token: string | undefined;
 }
 
-export async function findPlace({ options, env, localSocket }: ConnectSettings, face: Face): Promise<Place> {
-  const chosen = chosenEndpoint(options, env, face);
-  const endpoint = chosen ?? { kind: 'unix', path: await localSocket(options.config) };
+/** `localSocket`: the Unix socket of the service that the configuration describes. */
+export async function findPlace(
+  options: ConnectionOptions,
+  env: Env,
+  face: Face,
+  localSocket: () => string | Promise<string>,
+): Promise<Place> {
+  const endpoint = chosenEndpoint(options, env, face) ?? { kind: 'unix', path: await localSocket() };
   if (endpoint.kind === 'unix') return { endpoint, face, tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
   return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };

@@ -146,11 +146,10 @@ async function exchange(
 /** The request; `fields` are its query, its body or, for "if-match" and the reason of a DELETE, its headers. */
 export async function ask(call: Call<object>, [method, path]: Target, fields: JsonObject): Promise<JsonObject> {
   const { 'if-match': version, ...body } = fields;
-  const ifMatch: Record<string, string> = version === undefined ? {} : { 'if-match': `"${version as number}"` };
-  const headers = method === 'DELETE' ? reasonHeader(fields['changeReason']) : ifMatch;
   const hub = await call.hub();
   if (method === 'GET') return hub.get(path, body as Query);
-  return method === 'DELETE' ? hub.remove(path, headers) : hub.write(method, path, body, headers);
+  const ifMatch: Record<string, string> = version === undefined ? {} : { 'if-match': `"${version as number}"` };
+  return hub.write(method, path, body, method === 'DELETE' ? reasonHeader(body['changeReason']) : ifMatch);
 }
 
 interface Listing extends Required<Pick<HubCommand, 'columns' | 'none' | 'pageSize' | 'item'>> {

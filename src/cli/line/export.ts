@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import type Long from 'long';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Given, option } from '../command.ts';
@@ -10,7 +11,7 @@ import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
 import { entryClockName } from '../output/json.ts';
-import { big, byteSize, counted, exact, grouped, type Uint64, utcTime } from '../output/numbers.ts';
+import { byteSize, counted, exact, grouped, utcTime } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { rangeOptions, rangeQuery } from './log-query.ts';
 import { announcer, LogReader } from './reader.ts';
@@ -224,15 +225,8 @@ function captureHead(application: string): Buffer {
   ]);
 }
 
-interface CaptureEntry {
-  /** 0 TX, 1 RX. */
-  readonly dir: number;
-  readonly timestamp: Uint64;
-  readonly rawData: Uint8Array;
-}
-
 /** One entry: a packet, or several where it is larger than Wireshark takes; the note is the comment of the first. */
-function capturePackets({ dir, timestamp, rawData }: CaptureEntry, note: string): Buffer {
+function capturePackets({ dir, timestamp, rawData }: lineside.v1.LogEntry['entry'], note: string): Buffer {
   const event = rawData.length === 0 ? eventStatusChange : dir === 0 ? eventTxStart : eventRxStart;
   const direction = dir === 0 ? outbound : inbound;
   if (rawData.length <= maxDataBytes) return packet({ timestamp, event, direction, data: rawData, comment: note });
@@ -249,12 +243,12 @@ function capturePackets({ dir, timestamp, rawData }: CaptureEntry, note: string)
 }
 
 /** Entries that could not be stored: an event without bytes, said in its comment. */
-function captureGap(timestamp: Uint64, comment: string): Buffer {
+function captureGap(timestamp: Long, comment: string): Buffer {
   return packet({ timestamp, event: eventDataLost, direction: 0, data: new Uint8Array(), comment });
 }
 
 interface PacketParts {
-  readonly timestamp: Uint64;
+  readonly timestamp: Long;
   readonly event: number;
   readonly direction: number;
   readonly data: Uint8Array;
@@ -264,9 +258,8 @@ interface PacketParts {
 function packet({ timestamp, event, direction, data, comment }: PacketParts): Buffer {
   const length = headerBytes + data.length;
   const fixed = Buffer.alloc(20 + headerBytes);
-  const stamp = big(timestamp);
-  fixed.writeUInt32LE(Number(stamp >> 32n), 4);
-  fixed.writeUInt32LE(Number(stamp & 0xffff_ffffn), 8);
+  fixed.writeUInt32LE(timestamp.getHighBitsUnsigned(), 4);
+  fixed.writeUInt32LE(timestamp.getLowBitsUnsigned(), 8);
   fixed.writeUInt32LE(length, 12);
   fixed.writeUInt32LE(length, 16);
   const ms = Number(exact(timestamp));

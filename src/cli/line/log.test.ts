@@ -62,13 +62,6 @@ describe('log', () => {
     assert.deepEqual(ids(stdout), [1, 2, 3]);
   });
 
-  it('ends with 143 on SIGTERM', async () => {
-    const follower = begin(['log', '--follow', '--last', '0']);
-    await until('it reads', () => service.reads.length > 0);
-    follower.signal('SIGTERM');
-    assert.equal((await follower.done).status, 143);
-  });
-
   it('goes on after a break in the middle of the replay, and gives up where it does not follow', async () => {
     for (let n = 1; n <= 9; n += 1) service.log(1, `${n}`);
     service.breakReading = { after: 2, error: new ServerError(Status.UNAVAILABLE, 'stopping') };

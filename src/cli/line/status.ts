@@ -1,4 +1,5 @@
 /** status: the line, its log, the service and the machine, once or again and again. */
+import { clockStates, logStates } from '../../shared/proto/line-status.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import type { Entry } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
@@ -6,7 +7,7 @@ import { apiPath } from '../connection/hub-client.ts';
 import { exitStatus } from '../failure.ts';
 import { gapPhrase } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
-import { clockStateName, type JsonObject, logStateName, portStateName, statusJson } from '../output/json.ts';
+import { type JsonObject, portStateName, statusJson } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, spanText } from '../output/numbers.ts';
 import { labelled } from '../output/table.ts';
 import type { Call } from '../shell.ts';
@@ -60,7 +61,7 @@ const lostStates = new Set(['lost', 'reopening']);
 
 /** False when the port is lost or the log is not being kept: what `status` answers with exit status 1. */
 function isHealthy(status: lineside.v1.LineStatus): boolean {
-  return !lostStates.has(portStateName(status.portState)) && logStateName(status.log?.state ?? 1) !== 'failing';
+  return !lostStates.has(portStateName(status.portState)) && logStates[status.log?.state ?? 1] !== 'failing';
 }
 
 /** `more`: rows of what others say. */
@@ -148,7 +149,7 @@ function kernelText(kernel: lineside.v1.KernelCounters): string {
 }
 
 function logRows(log: lineside.v1.LogStatus): (readonly [string, string])[] {
-  const failing = logStateName(log.state) === 'failing';
+  const failing = logStates[log.state] === 'failing';
   const sizes = `${byteSize(log.usedBytes)} of ${byteSize(log.maxBytes)}`;
   const pending = ifAny(log.pendingEntries, `, ${counted(log.pendingEntries, 'entry', 'entries')} pending`);
   const rows: (readonly [string, string])[] = [
@@ -175,7 +176,7 @@ function rangeText({ firstId, lastId }: lineside.v1.LogStatus): string {
 
 /** Nothing is said of a clock that is right, nor where it is not known. */
 function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): (readonly [string, string])[] {
-  if (clockStateName(state) === 'notSet') {
+  if (clockStates[state] === 'notSet') {
     return [['Clock', 'NOT SET since the machine was switched on; entries are marked, and corrected once it is']];
   }
   const ms = correctedByMs.toNumber();

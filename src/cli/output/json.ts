@@ -1,12 +1,5 @@
 /** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
-import {
-  clockStates,
-  entryClocks,
-  framing,
-  statusJson as lineStatusJson,
-  logStates,
-  portStates,
-} from '../../shared/proto/line-status.ts';
+import { entryClocks, framing, statusJson as lineStatusJson, portStates } from '../../shared/proto/line-status.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
 import { exact, utcTime } from './numbers.ts';
@@ -84,14 +77,6 @@ export function gapJson(gap: Pick<lineside.v1.LogGap, GapFields>): { [key: strin
 
 export function portStateName(state: number): string {
   return portStates[state] ?? String(state);
-}
-
-export function logStateName(state: number): string {
-  return logStates[state] ?? String(state);
-}
-
-export function clockStateName(state: number): string {
-  return clockStates[state] ?? String(state);
 }
 
 export function statusJson(status: lineside.v1.LineStatus, healthy: boolean): { [key: string]: Json } {

@@ -15,10 +15,6 @@ export function exact(value: Uint64): number | string {
   return high < safeHigh ? high * two32 + (value.low >>> 0) : value.toUnsigned().toString();
 }
 
-export function big(value: Uint64): bigint {
-  return BigInt(exact(value));
-}
-
 /** Digits in groups of three: 1,234,567. */
 export function grouped(value: Uint64): string {
   return String(exact(value)).replace(/\B(?=(\d{3})+$)/g, ',');

@@ -98,7 +98,7 @@ export class KafkaTransport implements Transport {
     }
     await this.#connected(signal);
     this.#isPatient = true;
-    this.#is({ connected: true, reason: '' });
+    this.#state = { connected: true, reason: '' };
     return undefined;
   }
 
@@ -121,10 +121,10 @@ export class KafkaTransport implements Transport {
     const reason = signal.aborted ? 'it is being stopped' : broker.state().reason;
     const outcome = inFlight.outcome ?? { kind: 'unreached' as const, reason };
     if (outcome.kind === 'acknowledged') {
-      this.#is({ connected: true, reason: '' });
+      this.#state = { connected: true, reason: '' };
       return { kind: 'stored' };
     }
-    this.#is({ connected: broker.state().connected, reason: outcome.reason });
+    this.#state = { connected: broker.state().connected, reason: outcome.reason };
     // librdkafka abandons its copy, so that it is not sent beside its successor.
     if (outcome.kind === 'unreached') this.#letGo();
     return outcome;
@@ -187,7 +187,7 @@ export class KafkaTransport implements Transport {
     this.#outageCheck = this.#o.clock.timer(OUTAGE_CHECK_MS, () => {
       if (this.#o.outage() !== '') this.#awaitEnd();
       else if (!this.#state.connected) {
-        this.#is({ connected: true, reason: '' });
+        this.#state = { connected: true, reason: '' };
         this.#changed();
       }
     });
@@ -211,14 +211,14 @@ export class KafkaTransport implements Transport {
 
   #noticed({ connected, reason }: BrokerState): void {
     if (connected === this.#state.connected) return;
-    if (!connected) this.#is({ connected, reason });
+    if (!connected) this.#state = { connected, reason };
     this.#changed();
   }
 
   #gone(broker: Broker): void {
     const { reason } = broker.state();
     this.#letGo();
-    this.#is({ connected: false, reason: reason === '' ? 'the connection to the broker is lost' : reason });
+    this.#state = { connected: false, reason: reason === '' ? 'the connection to the broker is lost' : reason };
   }
 
   /** The producer is stopped; what it still has is settled, or lost with it. */
@@ -238,12 +238,8 @@ export class KafkaTransport implements Transport {
   }
 
   #unreached(reason: string): LinesideError {
-    this.#is({ connected: false, reason });
+    this.#state = { connected: false, reason };
     return new LinesideError('NOT_READY', reason);
-  }
-
-  #is(state: TransportState): void {
-    this.#state = state;
   }
 }
 
