@@ -27,8 +27,7 @@ export interface HubCommand extends Omit<Entry, 'on' | 'run'> {
   readonly columns?: Cells;
   readonly none?: string;
   readonly pageSize?: number;
-  /** The list takes --limit; `usualLimit` items are listed without it, all of them if that is missing. */
-  readonly limited?: true;
+  /** The list takes --limit: so many items are listed without it. */
   readonly usualLimit?: number;
   /** An object: its rows, and the field that is printed below them as JSON. */
   readonly rows?: Cells | ((item: Fields) => readonly Row[]);
@@ -77,15 +76,16 @@ export function hubCommands(specs: readonly HubCommand[]): readonly Entry[] {
 }
 
 function runnable(spec: HubCommand): Entry {
-  const { options = [], columns, none = '', pageSize = wholeList, item = '', usualLimit = wholeList, limited } = spec;
+  const { options = [], columns, none = '', pageSize = wholeList, item = '', usualLimit } = spec;
   const run = async (call: Call<object>, args: Args): Promise<number> => {
     const fields = await fieldsOf(spec, call, args);
     const to = target(spec, args);
     if (spec.answer !== undefined) return spec.answer(call, to, fields, args);
     if (columns === undefined) return exchange(spec, call, to, fields, args);
-    return list(call, to[1], fields, { columns, none, pageSize, item, usualLimit });
+    return list(call, to[1], fields, { columns, none, pageSize, item, usualLimit: usualLimit ?? wholeList });
   };
-  return { ...spec, options: limited === true ? [...options, limitOption(usualLimit)] : options, on: 'hub', run };
+  const limit = usualLimit === undefined ? [] : [limitOption(usualLimit)];
+  return { ...spec, options: [...options, ...limit], on: 'hub', run };
 }
 
 export function limitOption(usual: number) {

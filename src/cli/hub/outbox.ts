@@ -46,7 +46,7 @@ export const outboxCommands = hubCommands([
     what: 'list the dead letters',
     request: 'GET admin/outbox/dead-letters',
     ...deadLetters,
-    limited: true,
+    usualLimit: wholeList,
     columns: {
       ID: '{id}',
       DIED: '{diedAt:time}',
@@ -105,7 +105,6 @@ export const auditCommands = hubCommands([
     item: 'the audit record',
     // The interface's largest page.
     pageSize: 1000,
-    limited: true,
     usualLimit: 50,
     columns: {
       WHEN: '{at:time}',

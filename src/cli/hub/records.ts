@@ -9,7 +9,7 @@ import { dataArgument } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import type { JsonObject } from '../output/json.ts';
 import type { Args, Call } from '../shell.ts';
-import { ask, hubCommands, instant, reason, type Target, timeText, version } from './hub-command.ts';
+import { ask, hubCommands, instant, reason, type Target, timeText, version, wholeList } from './hub-command.ts';
 
 /** Versions since the one that was meant that are shown after a 412. */
 const shownVersions = 10;
@@ -54,7 +54,7 @@ export const recordCommands = hubCommands([
     what: 'list the records of <dict>',
     request: 'GET dictionaries/<dict>/records',
     ...record,
-    limited: true,
+    usualLimit: wholeList,
     columns: { KEY: '{businessKey}', VERSION: '{version}', DATA: '{data:json}' },
     none: 'there are no records',
   },
@@ -81,7 +81,7 @@ export const recordCommands = hubCommands([
     what: 'read the history of record <key> of <dict>',
     request: 'GET dictionaries/<dict>/records/<key>/history',
     ...record,
-    limited: true,
+    usualLimit: wholeList,
     columns: { VERSION: '{version}', CHANGE: changeText, VALID: validText, DATA: '{data:json}' },
     none: 'there are no versions',
   },

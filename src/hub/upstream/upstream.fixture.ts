@@ -122,6 +122,20 @@ export class FakeTransport implements Transport {
   }
   async stop(): Promise<void> {}
 
+  /** Of each gap that is stored: its log, cause, first and last id, entries, and whether its end is open. */
+  get gaps(): [logId: string, cause: number, firstId: number, lastId: number, entries: number, openEnded: boolean][] {
+    return this.stored.flatMap(({ logId, gaps }) =>
+      gaps.map((gap) => [
+        logId,
+        gap.cause,
+        Number(gap.firstId),
+        Number(gap.lastId),
+        Number(gap.entries),
+        gap.openEnded,
+      ]),
+    );
+  }
+
   get ids(): number[] {
     return this.stored.flatMap(({ entries }) => entries.map(({ id }) => Number(id)));
   }
