@@ -1,10 +1,16 @@
 /**
+ * Connections: what is behind a call, and how long one from another machine may stay without a call.
+ *
  * What is behind a call: one connection, its certificate, its key for fairness. grpc-js gives an interceptor the peer's
  * address, which is the same ("unknown") for everyone on a Unix socket, and would parse the certificate again for each
  * call. So this looks for the HTTP/2 session inside its call, and does without where a later version hides it.
  */
+import type { Socket } from 'node:net';
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js';
+import type { Clock, Timer } from '../../shared/base/clock.ts';
+import { AddressShare } from '../../shared/base/listeners.ts';
 import type { Incoming } from './large-messages.ts';
+import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 
 export interface Connection {
   /** The same for all calls of a connection. */
@@ -49,6 +55,49 @@ export class Connections {
       certificate: typeof name === 'string' ? name : undefined,
       certificateFault: certificate === undefined ? faultOf(property(session, 'socket')) : undefined,
     };
+  }
+}
+
+/**
+ * Connections from other machines: each address has a share of them, and one without a call with good credentials in time is
+ * closed. Otherwise strangers could hold all of them.
+ */
+export class Newcomers {
+  readonly #clock: Clock;
+  readonly #dropped: (peer: string, why: string) => void;
+  readonly #share = new AddressShare(MAX_CONNECTIONS);
+  /** By the name that grpc-js gives a peer. */
+  readonly #timers = new Map<string, Timer>();
+
+  constructor(clock: Clock, dropped: (peer: string, why: string) => void) {
+    this.#clock = clock;
+    this.#dropped = dropped;
+  }
+
+  /** False: the connection was closed. */
+  add(socket: Socket): boolean {
+    const { remoteAddress = '', remotePort } = socket;
+    if (!this.#share.admits(socket)) {
+      this.#dropped(remoteAddress, 'this address has its share of the connections');
+      socket.destroy();
+      return false;
+    }
+    const peer = `${remoteAddress}:${remotePort}`;
+    this.#timers.set(
+      peer,
+      this.#clock.timer(MAX_NEWCOMER_MS, () => {
+        this.#dropped(remoteAddress, `no call with credentials within ${MAX_NEWCOMER_MS / 1_000} s`);
+        socket.destroy();
+      }),
+    );
+    socket.once('close', () => this.admitted(peer));
+    return true;
+  }
+
+  /** It made a call that it may make: its connection may stay. */
+  admitted(peer: string): void {
+    this.#timers.get(peer)?.cancel();
+    this.#timers.delete(peer);
   }
 }
 

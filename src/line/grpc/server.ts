@@ -1,13 +1,15 @@
 /** The gRPC servers: one for each address, each with its own access policy, all with the same services. */
 import { createServer as createSocketServer, type Socket } from 'node:net';
 import { setDefaultHighWaterMark } from 'node:stream';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
 import { Server as GrpcJsServer, ServerCredentials, setLogger } from '@grpc/grpc-js';
 import { type CallContext, createServer, type Server } from 'nice-grpc';
+import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/burst-log.ts';
-import { type Clock, pause, type Timer } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
-import { AddressShare, bind, Listeners } from '../../shared/base/listeners.ts';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
+import { bind, Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
@@ -17,13 +19,13 @@ import type { Log } from '../log/serial-log.ts';
 import type { Line } from '../port/owner.ts';
 import { authenticatorBy, type CertificateRoles } from './access.ts';
 import { AuthInterceptor } from './auth-interceptor.ts';
+import { Newcomers } from './connection.ts';
 import { ErrorMapper } from './error-mapper.ts';
-import { MAX_CONNECTIONS, MAX_NEWCOMER_MS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
+import { MAX_CONNECTIONS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { lineService } from './line-service.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
-import { changedTlsKeys, TlsIdentity } from './tls-identity.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
 interface GrpcServerOptions {
@@ -83,7 +85,8 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const dropped = (peer: string, why: string): void => refused.note('connect', peer, why);
   const { listen: addresses } = config.grpc;
   const hasTls = addresses.some((address) => needsTls(address, config));
-  const identity = hasTls ? await TlsIdentity.read(config.tls, logger) : undefined;
+  const identity = hasTls ? new TlsIdentity(config.tls, logger) : undefined;
+  await identity?.renew(config.tls);
   const open = (address: ListenAddress): Promise<Listener> => {
     const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
     const interceptor = auth.interceptor(isTrusted(address, config) ? undefined : authenticate, (peer) =>
@@ -128,6 +131,76 @@ async function renew(identity: TlsIdentity | undefined, before: Config, { tls }:
   if (identity !== undefined) return identity.renew(tls);
   // None listens for other machines, or in the clear: TLS comes with the listener.
   return before.grpc.listen.every(isOwnMachine) ? [] : changedTlsKeys(before.tls, tls);
+}
+
+const tlsKeys = {
+  'tls.cert_file': 'certFile',
+  'tls.key_file': 'keyFile',
+  'tls.client_ca_file': 'clientCaFile',
+} as const;
+type TlsKey = keyof typeof tlsKeys;
+
+function changedTlsKeys(before: Config['tls'], after: Config['tls']): TlsKey[] {
+  return (Object.keys(tlsKeys) as TlsKey[]).filter((key) => before[tlsKeys[key]] !== after[tlsKeys[key]]);
+}
+
+/**
+ * The certificate of the TLS addresses, which may be replaced while they listen: connections from then on get the new one,
+ * those that are open keep theirs. As long as none can be used the addresses stay open and every handshake fails: the line
+ * stays in service, and the next reload may bring a good one.
+ */
+class TlsIdentity {
+  readonly #logger: Logger;
+  readonly #asksForCertificates: boolean;
+  readonly #servers: TlsServer[] = [];
+  #tls: Config['tls'];
+  #files: TlsFiles | undefined;
+
+  /** renew() reads the files. */
+  constructor(tls: Config['tls'], logger: Logger) {
+    this.#tls = tls;
+    this.#logger = logger;
+    this.#asksForCertificates = tls.clientCaFile !== '';
+  }
+
+  /** '' if there is a certificate. */
+  get fault(): string {
+    return this.#files === undefined ? 'TLS CERTIFICATE FAULTY (see the journal), other machines are not served' : '';
+  }
+
+  /** Client certificates are optional: a token is accepted instead. */
+  createServer(): TlsServer {
+    const server = createTlsServer({
+      ...TLS_PROFILE,
+      ...this.#files,
+      ALPNProtocols: ['h2'],
+      handshakeTimeout: MAX_HANDSHAKE_MS,
+      requestCert: this.#asksForCertificates,
+      rejectUnauthorized: false,
+      noDelay: true,
+    });
+    this.#servers.push(server);
+    return server;
+  }
+
+  /** Answers the keys that it cannot take, and logs why their files cannot be used: the certificate in use stays. */
+  async renew(tls: Config['tls']): Promise<readonly TlsKey[]> {
+    if (tls.certFile === '' || (tls.clientCaFile !== '') !== this.#asksForCertificates) {
+      return changedTlsKeys(this.#tls, tls);
+    }
+    try {
+      this.#files = await readTlsFiles(tls);
+    } catch (error) {
+      const { message } = asLinesideError(error);
+      // A key that is a credential of systemd's stays what it was at the start, while the certificate beside it may be renewed.
+      const hint = 'if the key was renewed too, restart the service; else correct the files and reload';
+      this.#logger.error('the TLS certificate was not taken', { error: message, hint });
+      return ['tls.cert_file', 'tls.key_file'];
+    }
+    this.#tls = tls;
+    for (const server of this.#servers) server.setSecureContext({ ...TLS_PROFILE, ...this.#files });
+    return [];
+  }
 }
 
 async function stopAll(
@@ -256,45 +329,3 @@ async function innerServer(server: Server): Promise<GrpcJsServer> {
 }
 
 type Bound = (error: Error | null, port: number) => void;
-
-// Connections from other machines: each address has a share of them, and one that has not made a call with good credentials
-// in time is closed. Strangers could otherwise hold all of them without a word.
-
-class Newcomers {
-  readonly #clock: Clock;
-  readonly #dropped: (peer: string, why: string) => void;
-  readonly #share = new AddressShare(MAX_CONNECTIONS);
-  /** By the name that grpc-js gives a peer. */
-  readonly #timers = new Map<string, Timer>();
-
-  constructor(clock: Clock, dropped: (peer: string, why: string) => void) {
-    this.#clock = clock;
-    this.#dropped = dropped;
-  }
-
-  /** False: the connection was closed. */
-  add(socket: Socket): boolean {
-    const { remoteAddress = '', remotePort } = socket;
-    if (!this.#share.admits(socket)) {
-      this.#dropped(remoteAddress, 'this address has its share of the connections');
-      socket.destroy();
-      return false;
-    }
-    const peer = `${remoteAddress}:${remotePort}`;
-    this.#timers.set(
-      peer,
-      this.#clock.timer(MAX_NEWCOMER_MS, () => {
-        this.#dropped(remoteAddress, `no call with credentials within ${MAX_NEWCOMER_MS / 1_000} s`);
-        socket.destroy();
-      }),
-    );
-    socket.once('close', () => this.admitted(peer));
-    return true;
-  }
-
-  /** It made a call that it may make: its connection may stay. */
-  admitted(peer: string): void {
-    this.#timers.get(peer)?.cancel();
-    this.#timers.delete(peer);
-  }
-}
