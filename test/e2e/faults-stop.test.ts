@@ -6,10 +6,9 @@ import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
-import { Ledger } from '../soak/ledger.ts';
 import { seeded } from '../soak/random.ts';
-import { device, follower, logRawCaller, sender, type Traffic } from '../soak/traffic.ts';
-import { type Daemon, startDaemon } from './daemon.ts';
+import { allTraffic, newTraffic } from '../soak/traffic.ts';
+import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, logStatus, openPort, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { namedPty } from './pty.ts';
@@ -33,16 +32,11 @@ async function terminated(daemon: Daemon): Promise<{ how: number | string; ms: n
 test('SIGTERM under traffic: streams end with UNAVAILABLE, and everything shown or answered is stored', async (t) => {
   const { daemon, pty } = await startBox({ log: { commit_ms: 60_000 } });
   const { client } = daemon;
-  const ledger = new Ledger();
-  const traffic: Traffic = { random: seeded(1), ledger, pty, numbers: new Map() };
+  const traffic = newTraffic(pty, seeded(1));
+  const { ledger } = traffic;
   const readers = await Promise.all([LiveReader.start(client), LiveReader.start(client, { follow: true })]);
   const over = new AbortController();
-  const work = Promise.all([
-    device(traffic, over.signal),
-    follower(client, traffic, over.signal),
-    logRawCaller('L1', client, traffic, over.signal),
-    sender('T1', client, traffic, over.signal),
-  ]);
+  const work = allTraffic(client, traffic, over.signal, { logRaw: { count: 1 }, send: { count: 1 } });
   work.catch(() => {});
   await until('traffic', () => (readers[0]?.ids.length ?? 0) > 300);
   const { how, ms } = await terminated(daemon);
@@ -143,55 +137,49 @@ test('a second SIGTERM ends it at once', { skip }, async () => {
 });
 
 test('SIGTERM while a write is stalled: the caller is answered, and the log says how much went out', async (t) => {
-  const { daemon } = await startBox();
-  const { client } = daemon;
-  // Another port, which nobody reads.
-  const stalled = namedPty(daemon.dir, 'port1', false);
-  await client.serial.close({});
-  await daemon.stop();
+  const dir = temporaryDirectory();
+  // No device reads this port.
+  const stalled = namedPty(dir, 'port1', false);
   const config = { serial: { extra_ports: [stalled.portName] } };
-  const again = await startDaemon({ dir: daemon.dir, config });
-  await openPort(again.client, stalled.portName);
-  const sending = again.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 0x55) }).then(
+  const daemon = await startDaemon({ dir, config });
+  await openPort(daemon.client, stalled.portName);
+  const sending = daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 0x55) }).then(
     ({ status, error }) => `${status} ${error}`,
     (error: unknown) => String(error),
   );
   // It is taken from the queue at once; then the kernel takes a few KiB and no more.
-  await again.client.serial
+  await daemon.client.serial
     .sendPacket({ payload: Buffer.from('behind it') }, { signal: AbortSignal.timeout(300) })
     .catch(String);
-  const { how, ms } = await terminated(again);
+  const { how, ms } = await terminated(daemon);
   t.diagnostic(`ended in ${ms} ms: ${how}; the sender: ${await sending}`);
-  assert.equal(how, 0, again.logLines.join('\n'));
+  assert.equal(how, 0, daemon.logLines.join('\n'));
   assert.match(await sending, /shutting down.*\d+ of 65536 bytes had reached the port/);
-  const third = await startDaemon({ dir: daemon.dir, config });
-  const [entry] = (await everythingAfter(third.client, 0)).slice(-1);
+  const again = await startDaemon({ dir, config });
+  const [entry] = (await everythingAfter(again.client, 0)).slice(-1);
   assert.match(entry?.entry?.note ?? '', /incomplete: \d+ of 65536 bytes/);
-  await third.stop();
+  await again.stop();
 });
 
 test('SIGTERM while Open hangs in the kernel', { skip }, async (t) => {
-  const { daemon } = await startBox();
-  const { client } = daemon;
-  const other = namedPty(daemon.dir, 'port1');
-  await client.serial.close({});
-  await daemon.stop();
+  const dir = temporaryDirectory();
+  const other = namedPty(dir, 'port1');
   const config = { serial: { extra_ports: [other.portName] } };
-  const again = await startDaemon({ dir: daemon.dir, config });
-  const injection = await injectAt(other.slavePath, again.pid, `openat:delay_enter=${HANG_US}`);
-  const opening = again.client.serial.open({ portName: other.portName, baudRate: 9_600, dataBits: 8 }).then(
+  const daemon = await startDaemon({ dir, config });
+  const injection = await injectAt(other.slavePath, daemon.pid, `openat:delay_enter=${HANG_US}`);
+  const opening = daemon.client.serial.open({ portName: other.portName, baudRate: 9_600, dataBits: 8 }).then(
     ({ status, error }) => `${status} ${error}`,
     (error: unknown) => String(error),
   );
   await until(
     'Open is under way',
-    async () => (await again.client.line.getStatus({})).portState === PORT_STATE_OPENING,
+    async () => (await daemon.client.line.getStatus({})).portState === PORT_STATE_OPENING,
   );
-  const { how, ms } = await terminated(again);
+  const { how, ms } = await terminated(daemon);
   t.diagnostic(`ended in ${ms} ms: ${how}; the caller: ${await opening}`);
   assert.doesNotMatch(await opening, /^OK/);
   await injection.end();
-  const third = await startDaemon({ dir: daemon.dir, config });
-  assert.equal((await logStatus(third.client)).setAside, '');
-  await third.stop();
+  const again = await startDaemon({ dir, config });
+  assert.equal((await logStatus(again.client)).setAside, '');
+  await again.stop();
 });

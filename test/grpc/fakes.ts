@@ -238,11 +238,14 @@ export async function startTestServer(
   };
 }
 
-/** Requests of a Session that a test hands over one by one. */
+/** Requests of a Session: the first ones, and what a test adds later. */
 export class Requests implements AsyncIterable<lineside.v1.SessionRequest.$Properties> {
-  #waiting: lineside.v1.SessionRequest.$Properties[] = [];
+  readonly #waiting: lineside.v1.SessionRequest.$Properties[];
   #ended = false;
   #wake = (): void => {};
+  constructor(...first: lineside.v1.SessionRequest.$Properties[]) {
+    this.#waiting = first;
+  }
   push(...requests: lineside.v1.SessionRequest.$Properties[]): void {
     this.#waiting.push(...requests);
     this.#wake();

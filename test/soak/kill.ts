@@ -9,13 +9,11 @@ import { lineside } from '../../src/shared/proto/services.ts';
 import { type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';
-import { Ledger } from './ledger.ts';
 import { seeded } from './random.ts';
-import { device, follower, logRawCaller, names, sender, type Traffic } from './traffic.ts';
+import { allTraffic, newTraffic, type Traffic } from './traffic.ts';
 
 const { PORT_STATE_OPEN } = lineside.v1.PortState;
-const LOGRAW_CALLERS = 3;
-const SENDERS = 2;
+const callers = { logRaw: { count: 3 }, send: { count: 2 } };
 /** Longest life under traffic: several commits of the timer, and many that callers wait for. */
 const LIFE_MS = 700;
 /** Every so many rounds one more kill comes during the start, which takes about this long. */
@@ -25,7 +23,7 @@ const COMMIT_MS = 100;
 
 export async function killRounds(dir: string, rounds: number, seed: number, say: (line: string) => void) {
   const random = seeded(seed);
-  const campaign: Traffic = { random, ledger: new Ledger(), pty: namedPty(dir, 'port0', false), numbers: new Map() };
+  const campaign = newTraffic(namedPty(dir, 'port0', false), random);
   // What arrives there is not kept.
   campaign.pty.onData(() => {});
   let daemon = await startDaemon({
@@ -63,17 +61,12 @@ export async function killRounds(dir: string, rounds: number, seed: number, say:
 async function oneLife(daemon: Daemon, campaign: Traffic): Promise<void> {
   const { client } = daemon;
   const over = new AbortController();
-  const work = [
-    device(campaign, over.signal),
-    follower(client, campaign, over.signal),
-    ...names('L', LOGRAW_CALLERS).map((name) => logRawCaller(name, client, campaign, over.signal)),
-    ...names('T', SENDERS).map((name) => sender(name, client, campaign, over.signal)),
-  ];
+  const work = allTraffic(client, campaign, over.signal, callers);
   await sleep(campaign.random.between(20, LIFE_MS));
   await daemon.kill();
   endExclusiveUse(campaign.pty.slavePath);
   over.abort();
-  await Promise.all(work);
+  await work;
 }
 
 /** One more start, that gets so far in this time. */

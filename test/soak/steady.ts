@@ -8,9 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, startDaemon } from '../e2e/daemon.ts';
 import { logStatus, openPort, residentMiB } from '../e2e/faults.ts';
 import { namedPty } from '../e2e/pty.ts';
-import { Ledger } from './ledger.ts';
+import type { Ledger } from './ledger.ts';
 import { seeded } from './random.ts';
-import { device, follower, logRawCaller, names, sender, type Traffic } from './traffic.ts';
+import { allTraffic, newTraffic } from './traffic.ts';
 
 const FIRST_LOOK_MS = 5_000;
 const MINUTE_MS = 60_000;
@@ -28,7 +28,7 @@ export async function steadyTraffic(
   say(`steady: ${minutes} minutes, SEED=${seed}`);
   const pty = namedPty(dir, 'port0', false);
   pty.onData(() => {});
-  const traffic: Traffic = { random: seeded(seed), ledger: new Ledger(), pty, numbers: new Map() };
+  const traffic = newTraffic(pty, seeded(seed));
   const daemon = await startDaemon({
     dir,
     config: { serial: { extra_ports: [pty.portName] }, grpc: { listen: ['unix:grpc.sock'] } },
@@ -36,13 +36,9 @@ export async function steadyTraffic(
   const { client, pid } = daemon;
   await openPort(client, pty.portName);
   const over = new AbortController();
-  const work = Promise.all([
-    device(traffic, over.signal),
-    follower(client, traffic, over.signal),
-    ...names('L', 2).map((name) => logRawCaller(name, client, traffic, over.signal, 50)),
-    ...names('T', 2).map((name) => sender(name, client, traffic, over.signal, 20)),
-  ]);
-  // Looked at when it is awaited.
+  const callers = { logRaw: { count: 2, pauseMs: 50 }, send: { count: 2, pauseMs: 20 } };
+  const work = allTraffic(client, traffic, over.signal, callers);
+  // Reported when it is awaited.
   work.catch(() => {});
   try {
     await watch(client, pid, traffic.ledger, minutes, say);

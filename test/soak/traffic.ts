@@ -5,7 +5,7 @@ import { serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { RX, TX } from '../e2e/faults.ts';
 import type { NamedPty } from '../e2e/pty.ts';
-import type { Ledger } from './ledger.ts';
+import { Ledger } from './ledger.ts';
 import type { Random } from './random.ts';
 import { encodeRecord, noteFor } from './records.ts';
 
@@ -17,8 +17,32 @@ export interface Traffic {
   readonly numbers: Map<string, number>;
 }
 
-/** The device behind the line talks without a pause. */
-export async function device({ pty, random, numbers }: Traffic, over: AbortSignal): Promise<void> {
+export function newTraffic(pty: NamedPty, random: Random): Traffic {
+  return { random, ledger: new Ledger(), pty, numbers: new Map() };
+}
+
+interface Callers {
+  readonly count: number;
+  readonly pauseMs?: number;
+}
+
+/** From all sides at once. */
+export function allTraffic(
+  client: Client,
+  traffic: Traffic,
+  over: AbortSignal,
+  { logRaw, send }: { readonly logRaw: Callers; readonly send: Callers },
+): Promise<unknown> {
+  return Promise.all([
+    device(traffic, over),
+    follower(client, traffic, over),
+    ...names('L', logRaw.count).map((name) => logRawCaller(name, client, traffic, over, logRaw.pauseMs)),
+    ...names('T', send.count).map((name) => sender(name, client, traffic, over, send.pauseMs)),
+  ]);
+}
+
+/** The device behind the line sends without a pause. */
+async function device({ pty, random, numbers }: Traffic, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
     await pty.write(encodeRecord('R', next(numbers, 'R'), random, random.between(0, 9) === 0 ? 3_000 : 100), over);
     await sleep(random.between(0, 3));

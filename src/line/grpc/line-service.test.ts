@@ -169,8 +169,7 @@ test('a Session takes no more packets than it may have outstanding', async () =>
   const holds: (() => void)[] = [];
   s.line.onSend = () => new Promise((resolve) => holds.push(resolve));
   const total = MAX_SESSION_OUTSTANDING + 20;
-  const requests = new Requests();
-  requests.push(...Array.from({ length: total }, (_, i) => packet(i)));
+  const requests = new Requests(...Array.from({ length: total }, (_, i) => packet(i)));
   requests.end();
   let answers = 0;
   const done = (async () => {
@@ -213,8 +212,7 @@ test('a Session carries the log beside the answers, and goes on with it after th
 test('a Session ends when its log ends and the client has nothing more to send', async () => {
   await using s = await setUp();
   s.log.record(1, 1, Buffer.from('x'));
-  const requests = new Requests();
-  requests.push({ log: {} });
+  const requests = new Requests({ log: {} });
   requests.end();
   const kinds: string[] = [];
   for await (const { log } of s.client.session(requests)) kinds.push(`${log?.logId} ${log?.entries.length}`);
@@ -227,8 +225,7 @@ test('a cancelled Session frees its reader and its packets', async () => {
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'gone')));
     });
-  const requests = new Requests();
-  requests.push({ log: { follow: true } }, packet(1));
+  const requests = new Requests({ log: { follow: true } }, packet(1));
   const cancel = new AbortController();
   const ended = assert.rejects(s.client.session(requests, { signal: cancel.signal })[Symbol.asyncIterator]().next());
   await until('it stands', () => s.line.sends.length === 1 && s.log.readers === 1);
@@ -236,6 +233,10 @@ test('a cancelled Session frees its reader and its packets', async () => {
   await ended;
   await until('all is freed', () => s.log.readers === 0 && s.line.sends[0]?.signal.aborted === true);
 });
+
+async function drain(stream: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of stream);
+}
 
 const badSessions: [string, SessionRequest[], RegExp][] = [
   ['an empty request', [{}], /neither send nor log/],
@@ -245,12 +246,8 @@ const badSessions: [string, SessionRequest[], RegExp][] = [
 test('a Session ends on a bad request, and frees everything', async () => {
   await using s = await setUp();
   for (const [what, list, text] of badSessions) {
-    const requests = new Requests();
-    requests.push(...list);
-    const run = async (): Promise<void> => {
-      for await (const _ of s.client.session(requests));
-    };
-    await assert.rejects(run(), hasStatus(Status.INVALID_ARGUMENT, text), what);
+    const requests = new Requests(...list);
+    await assert.rejects(drain(s.client.session(requests)), hasStatus(Status.INVALID_ARGUMENT, text), what);
     await until('all is freed', () => s.log.readers === 0);
     requests.end();
   }
@@ -258,12 +255,8 @@ test('a Session ends on a bad request, and frees everything', async () => {
 
 test('a Session whose log lost entries says so', async () => {
   await using s = await setUp();
-  const requests = new Requests();
-  requests.push({ log: { follow: true } });
-  const run = async (): Promise<void> => {
-    for await (const _ of s.client.session(requests));
-  };
-  const ended = assert.rejects(run(), hasStatus(Status.DATA_LOSS, /3 entries/));
+  const requests = new Requests({ log: { follow: true } });
+  const ended = assert.rejects(drain(s.client.session(requests)), hasStatus(Status.DATA_LOSS, /3 entries/));
   await until('it stands', () => s.log.readers === 1);
   s.log.fail(new LinesideError('LOG_LOST', '3 entries are gone'));
   await ended;
