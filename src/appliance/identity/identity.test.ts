@@ -2,13 +2,21 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
 import { connect, createServer } from 'node:tls';
 import { realDisk } from '../disk.ts';
 import { dispose, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
 import { commit } from '../transaction.ts';
-import { findIdentity, fingerprintOf, type Identity, needsRenewal, planIdentity, wantedNames } from './identity.ts';
+import {
+  avahiService,
+  findIdentity,
+  fingerprintOf,
+  type Identity,
+  needsRenewal,
+  planIdentity,
+  wantedNames,
+} from './identity.ts';
 
 const NOW_MS = 1_800_000_000_000;
 const YEAR_MS = 365 * 86_400_000;
@@ -121,4 +129,19 @@ test('parts that do not belong together are told apart from a whole identity', (
     writeFileSync(trial.box.path(`/etc/lineside/${place}`), own);
   }
   whole();
+});
+
+function records(xml: string): string[] {
+  return [...xml.matchAll(/<txt-record>(.*)<\/txt-record>/g)].map((match) => match[1] ?? '');
+}
+
+test("the package's record is that of a box without an identity", () => {
+  const packaged = readFileSync(new URL('../../../systemd/avahi/lineside.service', import.meta.url), 'utf8');
+  assert.equal(packaged, avahiService({}));
+  assert.deepEqual(records(packaged), ['http=8443']);
+});
+
+test('a box with an identity says who it is, the fingerprint without colons', () => {
+  const xml = avahiService({ deviceId: 'gate-7', caFingerprint: 'AB:CD:EF' });
+  assert.deepEqual(records(xml), ['http=8443', 'id=gate-7', 'fp=abcdef']);
 });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
-import { markGood } from './boot-partition.ts';
+import { markGood, requestFactoryReset } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, settled } from './slots.ts';
 import { boxIn, newRoot, slotBytes, type TestBox, testBox } from './update.fixture.ts';
 
@@ -273,4 +273,24 @@ test('what is in the slot before does not count against the room that the new bo
   writeFileSync(box.at('boot/b/old/file'), 'left over');
   box.install(box.bundle());
   assertInstalled(box, 'b');
+});
+
+const machineId = '0123456789abcdef0123456789abcdef';
+
+test('the request for a factory reset names this box, and the boot partition is read-only again', (t) => {
+  const box = testBox(t);
+  writeFileSync(box.at('machine-id'), `${machineId}\n`);
+  requestFactoryReset(box.target, box.at('machine-id'));
+  assert.equal(readFileSync(box.at('boot/factory-reset'), 'utf8'), `${machineId}\n`);
+  assert.deepEqual(box.remounts, ['rw', 'ro']);
+});
+
+test('where there is no image, or the box has no id, no factory reset is asked for', (t) => {
+  const box = testBox(t);
+  writeFileSync(box.at('machine-id'), '\n');
+  const refused = { code: 'NOT_READY' };
+  assert.throws(() => requestFactoryReset(box.target, box.at('machine-id')), refused);
+  writeFileSync(box.at('machine-id'), machineId);
+  assert.throws(() => requestFactoryReset({ ...box.target, factsFile: box.at('none') }, box.at('machine-id')), refused);
+  assert.ok(!existsSync(box.at('boot/factory-reset')));
 });
