@@ -31,7 +31,7 @@ import type { readUpdateStatus } from './update/boot-partition.ts';
 export type LoadDatabases = () => Promise<Readonly<Record<'log' | 'refdata', KnownDatabase>>>;
 
 export function addApplianceCommands(program: Command, shell: LocalShell, databases: LoadDatabases): void {
-  // The option --version is commander's own and prints it; without an argument the call answers the number.
+  // commander's version() returns the number if it is called without an argument.
   const version = program.version() ?? '';
   addIdentityCommands(program, shell);
   addSetupCommands(program, shell);

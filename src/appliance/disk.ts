@@ -25,7 +25,7 @@ export interface Disk {
   /** Over a file that stays where it is, for what cannot be renamed over (a bind mount) or is to leave no copy (FAT). */
   overwrite(path: string, bytes: Uint8Array): void;
   rename(from: string, to: string): void;
-  /** A file or a whole directory; nothing if there is none. */
+  /** A file or a directory with its content; does nothing if it does not exist. */
   remove(path: string): void;
   /** With those above it, if they are missing. */
   makeDir(path: string, mode: number): void;

@@ -20,7 +20,7 @@ export function measured(pieces: Iterable<Buffer>, onPiece: (piece: Buffer) => v
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** The same pieces; `hash` has taken in each that was asked for. */
+/** Passes the pieces on; `hash` includes every piece that was read. */
 export function* hashed(pieces: Iterable<Buffer>, hash: Hash): Generator<Buffer, void, void> {
   for (const piece of pieces) {
     hash.update(piece);

@@ -29,7 +29,7 @@ export interface TarEntry {
   readonly group: string;
 }
 
-/** Names that every file system and every shell takes; a part that is "." or ".." leads elsewhere and is none. */
+/** Names that every file system and every shell accepts; "." and ".." would lead elsewhere and are refused. */
 const part = /^(?!\.{1,2}$)[A-Za-z0-9._@+=,~-]+$/;
 const maxPathBytes = 99;
 const maxDepth = 6;
@@ -165,7 +165,7 @@ export class Cursor {
   }
 }
 
-/** The entries in order; the content of one is gone once the next is asked for, read or not. Nothing may follow the end. */
+/** The entries in order; the content of an entry must be read before the next entry is requested. Nothing may follow the end. */
 export function* tarEntries(
   cursor: Cursor,
 ): Generator<{ readonly entry: TarEntry; readonly content: Iterable<Buffer> }, void, void> {

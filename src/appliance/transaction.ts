@@ -1,6 +1,6 @@
 /**
  * Many files changed as one: the new ones are written and flushed together in one directory, whose renaming is the
- * moment of truth; then each goes to its place. A power cut before that moment leaves everything as it was; after it,
+ * commit point; then each is moved to its place. A power cut before the commit point leaves everything as it was; after it,
  * finish() resumes where it was cut, any number of times. The places may be on different file systems and bind mounts.
  */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
@@ -12,10 +12,10 @@ import type { Disk } from './disk.ts';
 export interface Change {
   /** Absolute, below the box's root. */
   readonly place: string;
-  /** undefined: the file goes. */
+  /** undefined: the file is removed. */
   readonly content: string | Buffer | undefined;
   readonly mode: number;
-  /** Who may read it beside root, by the mode. */
+  /** Its members may read the file beside root, if the mode allows it. */
   readonly group?: string;
   /** Of the directory, where it is to be made; 0755 unless said. */
   readonly dirMode?: number;
@@ -30,7 +30,7 @@ const OPEN_DIR = 0o755;
 const CLOSED_DIR = 0o700;
 const CLOSED_FILE = 0o600;
 
-/** All of them or, where it throws before the moment of truth, none. */
+/** Makes all changes, or none if it throws before the commit point. */
 export function commit(box: Box, disk: Disk, changes: readonly Change[]): void {
   finish(box, disk);
   const wanted = changes.filter((change) => !isInPlace(box, change));
@@ -56,7 +56,7 @@ export function finish(box: Box, disk: Disk): boolean {
   const entries = readManifest(box);
   const left = box.path(PENDING);
   if (entries === undefined) {
-    // Cut off while it was being cleared away.
+    // Interrupted while it was being removed.
     if (existsSync(left)) disk.remove(left);
     return false;
   }
@@ -64,7 +64,7 @@ export function finish(box: Box, disk: Disk): boolean {
     const content = entry.removed ? undefined : box.read(join(PENDING, `${i}`));
     putInPlace(box, disk, { ...entry, content });
   });
-  // First the manifest: what is left without one is rubbish.
+  // The manifest first: a directory without one is removed by the next call.
   disk.remove(join(left, MANIFEST));
   disk.flushDir(left);
   disk.remove(left);
@@ -72,7 +72,7 @@ export function finish(box: Box, disk: Disk): boolean {
   return true;
 }
 
-/** One that a damaged file system left cannot be gone on with. */
+/** undefined if there is none, or if a damaged file system left one that cannot be read. */
 function readManifest(box: Box): Entry[] | undefined {
   try {
     return JSON.parse(box.text(join(PENDING, MANIFEST)) ?? '') as Entry[];

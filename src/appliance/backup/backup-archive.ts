@@ -33,7 +33,7 @@ export const listName = 'manifest.json';
 /** The list cannot contain its own hash. */
 export const listHashName = 'manifest.sha256';
 export const backupFormat = 'lineside-backup 1';
-/** In each directory whose files a restore replaces: what comes, what goes, and the journal. Never in a backup. */
+/** In each directory whose files a restore replaces: new files, old files and the journal. Never in a backup. */
 export const restoreDirName = '.restore';
 /** What the set-up remembers of the card that is in this box: a restored one keeps its own. */
 export const setupDirName = 'setup';
@@ -104,7 +104,7 @@ class Entries {
     this.#byPath.set(path, entry);
   }
 
-  /** A directory comes before what is in it. */
+  /** An archive lists a directory before its content. */
   #checkAbove(path: string): void {
     const above = path.slice(0, path.lastIndexOf('/'));
     if (!above.includes('/')) return;
@@ -120,7 +120,7 @@ function isBackedUp({ path, isDirectory }: TarEntry): boolean {
   return top === 'etc' ? first !== '' && first !== setupDirName : !isDirectory && allowed.includes(path);
 }
 
-/** Of a backup and of a restore alike; '' is none. */
+/** '' if there is none. */
 function sizeFault({ path, bytes }: TarEntry): string {
   if (path === dataFiles.key) return bytes === keyBytes ? '' : `a key has ${keyBytes}`;
   if (path === dataFiles.lineState && bytes > maxLineStateBytes) return `at most ${maxLineStateBytes} are allowed`;

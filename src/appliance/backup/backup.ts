@@ -183,7 +183,7 @@ function smallFiles({ lineDir, keyFile, etcDir }: DataPaths): SourceFile[] {
   });
 }
 
-/** undefined: there is none. Throws UNSUPPORTED for a pipe and the like, which would be waited for. */
+/** undefined if it does not exist. Throws UNSUPPORTED for a pipe and the like, whose reader would wait. */
 function statOf(source: string): Stats | undefined {
   const stat = asOwnerOf(dirname(source), () => statSync(source, { throwIfNoEntry: false }));
   if (stat === undefined || stat.isFile()) return stat;

@@ -96,7 +96,7 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   return { paths, moves: [...dataMoves(data, paths), ...etcMoves(etcDir)] };
 }
 
-/** The configuration that comes says where the data goes, and keeps the name that the box had. */
+/** The restored configuration names the data directories, and keeps the name that the box had. */
 function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: string): DataPaths {
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
@@ -169,7 +169,7 @@ function dataMoves(data: readonly TarEntry[], paths: DataPaths): Move[] {
   return [...companions, ...moves];
 }
 
-/** The directory becomes what it was: what it has gained since goes. */
+/** The directory gets its old content: files that were added since are removed. */
 function etcMoves(etcDir: string): Move[] {
   const prepared = readdirSync(preparedPath(etcDir));
   const names = new Set([...readdirSync(etcDir), ...prepared]);
@@ -224,7 +224,7 @@ function copyOut(fd: number, { list }: Verified, targetOf: (entry: TarEntry) => 
     if (hash === undefined || path === undefined) continue;
     if (entry.isDirectory) mkdirSync(path);
     else writeFile(path, content, hash);
-    // As root only: other users cannot give files away. What belongs to the service's users is written as they.
+    // Only root can change owners. Files of the service's users are written as those users.
     if (process.geteuid?.() === 0 && isEtc(entry)) chownSync(path, 0, groupOf(entry));
     chmodSync(path, modeOf(entry));
   }

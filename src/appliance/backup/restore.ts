@@ -62,7 +62,7 @@ export function restoreBackup(options: RestoreOptions): BackupList {
 
 /** The service, which a restore stops so that no process works on its files. */
 export interface Services {
-  /** Answers which services were running, for start: they bring their sockets. */
+  /** Returns the services that were running, for start(), which opens their sockets too. */
   stop(): readonly string[];
   start(units: readonly string[]): void;
 }
@@ -130,7 +130,7 @@ function isLocked(path: string): boolean {
     connection.exec('BEGIN EXCLUSIVE; ROLLBACK');
     return false;
   } catch (error) {
-    // A damaged file is none to be locked: it is what the restore is for.
+    // A damaged file counts as not locked: the restore replaces it.
     return /locked|busy/i.test(messageOf(error));
   } finally {
     closeQuietly(connection);

@@ -1,7 +1,6 @@
 /**
- * Who the box is to those who reach it over the network: its name in events, a certificate authority of its own, and
- * the certificate which that one signed. What people compare is the authority's fingerprint: it stays when the server's
- * certificate is renewed.
+ * The identity of the box on the network: its name in events, a certificate authority of its own, and the server certificate
+ * signed by it. People compare the authority's fingerprint, which does not change when the server certificate is renewed.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -62,7 +61,7 @@ export function findIdentity(box: Box): Found {
   return { kind: 'whole', identity };
 }
 
-/** What a renewal keeps; undefined: there is none, or it is damaged too. */
+/** The authority that a renewal keeps; undefined if it is missing or damaged. */
 export function authorityOf(found: Found): Pair | undefined {
   if (found.kind === 'none') return undefined;
   return found.kind === 'whole' ? found.identity.authority : found.authority;
@@ -205,7 +204,7 @@ export interface Pair {
  * devices refuse certificates from later that live longer than 825 days (support.apple.com/103769).
  */
 const FLOOR = '20190101000000Z';
-/** Who trusts the authority has its fingerprint on paper: it outlives the box. */
+/** Clients that trust the authority have its fingerprint on paper: it outlives the box. */
 const CA_END = '20991231235959Z';
 /** A server certificate renews itself at a start in its last years (see RENEWAL_LEFT_MS); the authority stays. */
 const SERVER_YEARS = 10;
@@ -217,7 +216,7 @@ const OPENSSL_LIMIT_MS = 60_000;
 /** X.520's limit of a common name, in characters. */
 const COMMON_NAME = 64;
 
-/** `id`: of the box, so that two boxes' authorities can be told apart by name. */
+/** `id`: of the box, which makes the names of two boxes' authorities different. */
 function makeAuthority(id: string): Pair {
   return inScratch((dir) => {
     const name = `lineside ${id}`.slice(0, COMMON_NAME);

@@ -90,7 +90,7 @@ function replace(boot: string, disk: CardDisk, file: string, text: string): void
 export interface Shown {
   readonly hostname: string;
   readonly identity: IdentityFile;
-  /** undefined: there is none, or it was revoked. */
+  /** undefined if it does not exist or was revoked. */
   readonly claim: string | undefined;
 }
 
@@ -100,7 +100,7 @@ const ADDRESSES = '@ADDRESSES@';
 /** FAT is read where Notepad is, too. */
 const cardText = (lines: readonly string[]): string => `${lines.join('\r\n')}\r\n`;
 
-/** The screen at the box has 80 columns: a fingerprint goes on two lines. */
+/** The screen at the box has 80 columns: a fingerprint takes two lines. */
 export function issueText({ hostname, identity, claim }: Shown): string {
   const half = identity.caFingerprint.length / 2;
   const [first, second] = [identity.caFingerprint.slice(0, half + 1), identity.caFingerprint.slice(half + 1)];

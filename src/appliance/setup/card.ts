@@ -74,7 +74,7 @@ export interface Document {
   readonly locate: (fault: Fault) => string;
 }
 
-/** The parser's own message shows the line it stumbled over, which may hold a secret: only its first sentence is kept. */
+/** The parser's message shows the faulty line, which may hold a secret: only its first sentence is kept. */
 export function readDocument(name: CardName, text: string): Document | { readonly message: string } {
   try {
     const table = parseToml(text);

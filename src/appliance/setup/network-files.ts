@@ -1,10 +1,10 @@
-/** Files of systemd-networkd and wpa_supplicant for a wish. Values are judged before; what is not is written as hex. Pure. */
+/** Files of systemd-networkd and wpa_supplicant. Their values were checked before; unchecked ones are written as hex. Pure. */
 import { type Network, splitAddress, type Wifi } from './setup-file.ts';
 
 const HEAD = '# Written by "lineside setup" from the card\'s setup.toml, which is where to change it.\n';
-/** As the image's own file for DHCP has it, which counts where there is none of these. */
+/** The same as in the image's file for DHCP, which applies if none of these files exists. */
 const WIRED = 'Name=en* eth* usb*';
-/** A cable goes first where there are both: networkd's own metric is 1024. */
+/** The cable takes precedence over Wi-Fi: networkd's default metric is 1024. */
 const WIFI_METRIC = 2_048;
 
 export interface NetworkFiles {

@@ -1,4 +1,4 @@
-/** setup.toml as a whole, judged: what is wished for, or every fault at once. No fault shows a secret. Pure. */
+/** Checks the whole of setup.toml: the settings, and every fault at once. No fault shows a secret. Pure. */
 
 import { cidrFault } from '../../shared/config/cidr.ts';
 import { isTable, unknownKey } from '../../shared/config/parse.ts';

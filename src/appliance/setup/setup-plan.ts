@@ -1,4 +1,4 @@
-/** A judged set-up and the box as it is, made into files, and the faults of both files that only the box shows. Nothing is written here. */
+/** Turns a checked set-up into file changes for this box, and finds the faults that depend on the box. Writes nothing. */
 
 import { pbkdf2Sync } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
@@ -95,7 +95,7 @@ export function storedSecrets(box: Box): Set<string> {
   }
 }
 
-// The boot partition's lineside.toml, judged as `lineside config check` judges it, for the box as it will be: with the tokens and
+// The boot partition's lineside.toml, checked as `lineside config check` does, for the box as it will be: with the tokens and
 // secrets of the same set-up, and with the network's sockets, which systemd opens if there is a certificate.
 
 interface Surroundings {

@@ -20,7 +20,7 @@ export const kept = {
   applied: join(etc.setup, 'applied.json'),
   /** The claim token, until it is revoked: the console shows it. */
   claim: join(etc.setup, 'claim'),
-  /** There once claim.txt was written to the card: who removes it there does not want it back. */
+  /** Exists once claim.txt was written to the card: a claim.txt that was removed there is not written again. */
   claimOnCard: join(etc.setup, 'claim-on-card'),
   issue: join(etc.setup, 'issue'),
   /** The card's file before and after its secrets were taken out, while that is not done. */

@@ -1,6 +1,6 @@
 /**
- * `lineside setup apply`: the technician's files on the boot partition, put into effect. Everything is judged before
- * anything is touched; then all of it, the box's identity and its claim token included, goes in place in one
+ * `lineside setup apply`: puts the technician's files on the boot partition into effect. Everything is checked before
+ * anything is changed; then all files, the box's identity and its claim token included, are replaced in one
  * transaction; the secrets leave the card last. A plug pulled at any moment leaves the old state or the new one, and the
  * next start ends what was begun.
  */

@@ -16,13 +16,13 @@ export interface TokenSpec {
 /** 32 random bytes, as "lineside token add" makes them: weaker ones could be guessed from their hash. */
 const TOKEN = /^lsd_[A-Za-z0-9_-]{43}$/;
 
-export function tokenFaults(wishes: readonly TokenSpec[]): Fault[] {
-  return wishes.flatMap((wish, i) => {
+export function tokenFaults(specs: readonly TokenSpec[]): Fault[] {
+  return specs.flatMap((spec, i) => {
     const fault = (key: string, message: string): Fault => ({ path: `token[${i}].${key}`, message });
-    const { name } = wish;
+    const { name } = spec;
     if (name === '') return [fault('name', 'is missing')];
-    if (wishes.findIndex((other) => other.name === name) !== i) return [fault('name', `"${name}" is there twice`)];
-    return [...nameFaults(wish, fault), ...contentFaults(wish, fault)];
+    if (specs.findIndex((other) => other.name === name) !== i) return [fault('name', `"${name}" is there twice`)];
+    return [...nameFaults(spec, fault), ...contentFaults(spec, fault)];
   });
 }
 
@@ -61,14 +61,14 @@ export interface Granted {
  */
 export function grant(
   stored: readonly StoredToken[],
-  wishes: readonly TokenSpec[],
+  specs: readonly TokenSpec[],
   createdAt: string,
   digest: (token: string) => string,
   earlier: readonly string[],
 ): Granted {
   const notes: string[] = [];
   let tokens = [...stored];
-  for (const { name, roles: wanted, token, hash, revoke } of wishes) {
+  for (const { name, roles: wanted, token, hash, revoke } of specs) {
     const old = tokens.find((one) => one.name === name);
     tokens = tokens.filter((one) => one !== old);
     if (revoke) {

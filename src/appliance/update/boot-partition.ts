@@ -144,7 +144,7 @@ export function writeSlots(bootDir: string, state: SlotState): void {
   }
 }
 
-/** Makes a trial that came up the good slot. Answers the slot; there was nothing to do where it was good already. */
+/** Makes the running slot the good one. */
 export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
   const { slot } = readBootFacts(target);
   const { good, trying } = readSlots(target.bootDir);

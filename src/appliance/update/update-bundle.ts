@@ -179,7 +179,7 @@ export interface PackOptions {
   readonly builtAtS: number;
 }
 
-/** Answers the manifest; the file appears whole. */
+/** Returns the manifest; `out` appears only when it is complete. */
 export function packBundle(options: PackOptions): Manifest {
   const { out, version, board, builtAtS } = options;
   const key = readPrivateKey(options.key);

@@ -46,7 +46,7 @@ export interface InstallOptions {
   readonly file: string;
   readonly target: UpdateTarget;
   readonly allowDowngrade: boolean;
-  /** Told of each piece: what is being done, and how much of it. */
+  /** Called for each piece. */
   readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
   /** Before each step that writes; tests end the process here. */
   readonly onStep?: (step: string) => void;
@@ -206,7 +206,7 @@ function openRoot(device: string): number {
 
 /**
  * The first piece holds what makes it a file system: it is zeros until all else is on the medium, so that a root that was cut
- * short is none. Throws MALFORMED where the content is not what was signed.
+ * short is not a file system. Throws MALFORMED if the content differs from the signed one.
  */
 function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (bytes: number) => void): void {
   const hash = createHash('sha256');
@@ -246,13 +246,10 @@ function compareRoot(fd: number, part: Part, onPiece: (bytes: number) => void): 
 /** A kernel's command line is limited to 2,048 on arm64. */
 const maxCommandLineBytes = 2_048;
 const commandLine = 'cmdline.txt';
-/** FAT: a cluster for each name at most, and the directories' own. */
-const clusterBytes = 32 * 1024;
 
-/** Names and sizes, before anything is written. Throws MALFORMED. Answers the bytes that the files will take at most. */
-function checkBootPart(cursor: Cursor): number {
+/** Checks names and sizes before anything is written. Throws MALFORMED. */
+function checkBootPart(cursor: Cursor): void {
   const seen = new Map<string, boolean>([['.', true]]);
-  let bytes = 0;
   for (const { entry } of tarEntries(cursor)) {
     const { path, isDirectory } = entry;
     // FAT knows no difference between a and A.
@@ -261,9 +258,7 @@ function checkBootPart(cursor: Cursor): number {
     if (seen.get(dirname(name)) !== true) throw malformed(`${path} is in no directory of it`);
     if (name === commandLine && entry.bytes > maxCommandLineBytes) throw malformed(`${path} is too long`);
     seen.set(name, isDirectory);
-    bytes += entry.bytes + clusterBytes;
   }
-  return bytes;
 }
 
 function bytesIn(dir: string): number {
