@@ -199,8 +199,8 @@ export class QemuBox {
     await this.ended(STOP_LIMIT_MS);
   }
 
-  /** gRPC and HTTP answer with TLS, which only lineside itself does. Answers the milliseconds from now. */
-  async ready(limitMs = BOOT_LIMIT_MS): Promise<number> {
+  /** gRPC and HTTP answer with TLS, which only lineside itself does. */
+  async ready(limitMs = BOOT_LIMIT_MS): Promise<void> {
     const from = performance.now();
     for (const port of [this.ports.grpc, this.ports.http]) {
       while (!(await answersTls(port))) {
@@ -209,7 +209,6 @@ export class QemuBox {
         await sleep(1000);
       }
     }
-    return performance.now() - from;
   }
 
   /** Runs a script as root over SSH, which has to succeed; its output without the last newline. */

@@ -11,8 +11,8 @@ export interface Gate {
   readonly open: () => number;
   /** Bytes since the start: from the boxes, and to them. */
   readonly bytes: () => { readonly up: number; readonly down: number };
-  /** Every connection is reset, new ones are let through. Answers how many there were. */
-  cutAll(): number;
+  /** Resets every connection; new ones are accepted. */
+  cutAll(): void;
   close(): void;
 }
 
@@ -48,13 +48,11 @@ export async function openGate(target: () => number): Promise<Gate> {
   await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', backlog: 65_535 }, resolve));
   const at = server.address();
   if (at === null || typeof at === 'string') throw new Error('a gate without a port');
-  const cutAll = (): number => {
-    const cut = pairs.size;
+  const cutAll = (): void => {
     for (const [box, broker] of pairs) {
       box.resetAndDestroy();
       broker.destroy();
     }
-    return cut;
   };
   return {
     port: at.port,

@@ -118,7 +118,7 @@ class Fleet {
     const begun = await this.#back('begun', 0, () => this.#begin());
     this.#parts.crews.write(everyMs);
     const idle = await this.#idle();
-    const cut = await this.#back('cut', idle.broker, async () => void this.#parts.gate.cutAll());
+    const cut = await this.#back('cut', idle.broker, async () => this.#parts.gate.cutAll());
     await this.#quiet(quietMs);
     const killed = await this.#back('killed', idle.broker, async () => {
       await this.#parts.broker.kill();
