@@ -7,13 +7,12 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { credentials, Metadata } from '@grpc/grpc-js';
 import { Authority, type Pair } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { RawClient } from '../grpc/raw-client.ts';
+import { bearer, type RawClient, securedClient } from '../grpc/raw-client.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './lan.ts';
-import { runCli, startCli } from './run-cli.ts';
+import { addToken, runCli, startCli } from './run-cli.ts';
 
 const lan = makeLan();
 const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;
@@ -31,36 +30,21 @@ const stranger = new Authority(files, 'other-ca').issue('stranger', '/CN=laptop'
 const listen = [`${address}:0`, 'unix:grpc.sock'];
 const tls = { cert_file: server.certFile, key_file: server.keyFile };
 
-async function addToken(dir: string, name: string, role: string): Promise<string> {
-  const made = await runCli(['token', 'add', name, '--role', role, '--config', join(dir, 'lineside.toml')]);
-  assert.equal(made.status, 0, made.stderr);
-  const token = made.stdout.trim().split('\n').at(-1) ?? '';
-  const file = join(dir, `${name}.token`);
-  writeFileSync(file, `${token}\n`, { mode: 0o600 });
-  return token;
-}
-
 /** The tokens have to be there before the service starts on such an address: made with a file that listens nowhere. */
 async function guarded(more: Toml = {}): Promise<{ dir: string; config: Toml; tokens: Record<string, string> }> {
   const dir = temporaryDirectory();
-  writeConfig(dir);
-  const tokens = {
-    viewer: await addToken(dir, 'viewer', 'viewer'),
-    operator: await addToken(dir, 'operator', 'operator'),
-  };
+  const configFile = writeConfig(dir);
+  const tokens: Record<string, string> = {};
+  for (const role of ['viewer', 'operator']) {
+    const token = await addToken(configFile, role, role);
+    writeFileSync(join(dir, `${role}.token`), `${token}\n`, { mode: 0o600 });
+    tokens[role] = token;
+  }
   return { dir, config: { grpc: { listen }, tls, ...more }, tokens };
 }
 
-function client(target: string, certificate?: Pair): RawClient {
-  const channel = credentials.createSsl(authority.root.cert, certificate?.key ?? null, certificate?.cert ?? null);
-  return new RawClient(target, { 'grpc.ssl_target_name_override': 'localhost' }, channel);
-}
-
-function bearer(token: string | undefined): Metadata {
-  const metadata = new Metadata();
-  if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
-  return metadata;
-}
+const client = (target: string, certificate?: Pair): RawClient =>
+  securedClient(target, authority.root.cert, certificate);
 
 /** How a method for viewers and one for operators answer. */
 async function verdicts(raw: RawClient, token?: string): Promise<string[]> {

@@ -9,10 +9,9 @@ import { connect, type Socket } from 'node:net';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
-import { credentials, Metadata } from '@grpc/grpc-js';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { RawClient } from '../grpc/raw-client.ts';
+import { bearer, RawClient, securedClient } from '../grpc/raw-client.ts';
 import {
   type Daemon,
   daemonPid,
@@ -26,7 +25,7 @@ import {
 } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { makeLan } from './lan.ts';
-import { runCli } from './run-cli.ts';
+import { addToken, runCli } from './run-cli.ts';
 
 const lan = makeLan();
 const skip = typeof lan === 'string' ? `no network of its own here: ${lan}` : false;
@@ -49,26 +48,9 @@ function activated(sockets: readonly string[], seal: 'sealed' | 'open' = 'sealed
 
 async function directoryWithToken(role: string): Promise<{ dir: string; token: string }> {
   const dir = temporaryDirectory();
-  writeConfig(dir);
-  const made = await runCli(['token', 'add', 'laptop', '--role', role, '--config', join(dir, 'lineside.toml')]);
-  assert.equal(made.status, 0, made.stderr);
-  const token = made.stdout.trim().split('\n').at(-1) ?? '';
+  const token = await addToken(writeConfig(dir), 'laptop', role);
   writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
   return { dir, token };
-}
-
-function client(target: string): RawClient {
-  return new RawClient(
-    target,
-    { 'grpc.ssl_target_name_override': 'localhost' },
-    credentials.createSsl(authority.root.cert),
-  );
-}
-
-function bearer(token: string): Metadata {
-  const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${token}`);
-  return metadata;
 }
 
 const listDevices = '/serial.SerialService/ListDevices';
@@ -112,7 +94,7 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
   });
 
   test('another machine gets answers over TLS with a token, and nothing without', async () => {
-    const raw = client(place);
+    const raw = securedClient(place, authority.root.cert);
     assert.equal((await raw.unary(listDevices, nothing, bearer(token))).code, 'OK');
     assert.equal((await raw.unary(listDevices, nothing)).code, 'UNAUTHENTICATED');
     raw.close();
@@ -125,7 +107,7 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
     const before = daemon.logLines.length;
     process.kill(daemon.pid, 'SIGKILL');
     await until('the end of the process', () => daemonPid(daemon.process.pid) === undefined);
-    const raw = client(place);
+    const raw = securedClient(place, authority.root.cert);
     const asked = raw.unary(listDevices, nothing, bearer(token));
     const waiting = connect(socket);
     await once(waiting, 'connect');

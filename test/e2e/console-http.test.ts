@@ -8,7 +8,7 @@ import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } 
 import { type HttpAnswer, type Hub, startHub } from './hub.ts';
 import { type LogReader, lines, readLog } from './log-stream.ts';
 import { type NamedPty, namedPty } from './pty.ts';
-import { runCli } from './run-cli.ts';
+import { addToken } from './run-cli.ts';
 
 /** The line may be started again. */
 const LONG_MS = 60_000;
@@ -27,8 +27,8 @@ before(async () => {
     serial: { simulate: true, extra_ports: [pty.portName], at_start: 'resume' },
     log: { max_bytes: 256 * MIB },
   };
-  writeConfig(dir, config);
-  for (const role of ['viewer', 'operator']) tokens[role] = await addToken(role, role);
+  const configFile = writeConfig(dir, config);
+  for (const role of ['viewer', 'operator']) tokens[role] = await addToken(configFile, role, role);
   // Two processes of their own: either may be killed without the other.
   line = await startDaemon({ dir });
   hub = await startHub({ dir });
@@ -37,12 +37,6 @@ after(async () => {
   await hub.stop();
   await line.stop();
 });
-
-async function addToken(name: string, role: string): Promise<string> {
-  const made = await runCli(['token', 'add', name, '--role', role, '--config', join(dir, 'lineside.toml')]);
-  assert.equal(made.status, 0, made.stderr);
-  return made.stdout.trim().split('\n').at(-1) ?? '';
-}
 
 const as = (who: string) => ({ token: tokens[who] ?? '' });
 const get = (path: string, who = 'viewer'): Promise<HttpAnswer> => hub.http('GET', path, undefined, as(who));

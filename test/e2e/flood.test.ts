@@ -10,7 +10,7 @@ import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared
 import { type Daemon, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { dataPaths, Flood, grpcCalls, httpRequests, peakBytes, resetPeak, residentBytes } from './flood.ts';
 import { type Hub, startHub } from './hub.ts';
-import { runCli } from './run-cli.ts';
+import { addToken } from './run-cli.ts';
 
 const MIB = 1024 * 1024;
 const CONNECTIONS = 4;
@@ -26,11 +26,7 @@ const tls = { cert_file: server.certFile, key_file: server.keyFile };
 
 async function prepared(...roles: readonly string[]): Promise<{ dir: string; token: string }> {
   const dir = temporaryDirectory();
-  const config = writeConfig(dir);
-  const flags = roles.flatMap((role) => ['--role', role]);
-  const made = await runCli(['token', 'add', 'flooder', ...flags, '--config', config]);
-  assert.equal(made.status, 0, made.stderr);
-  return { dir, token: made.stdout.trim().split('\n').at(-1) ?? '' };
+  return { dir, token: await addToken(writeConfig(dir), 'flooder', ...roles) };
 }
 
 /** The last of the addresses of a "ready" line: the one for other machines. */

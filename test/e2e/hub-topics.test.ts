@@ -23,7 +23,7 @@ import {
   update,
 } from './hub-support.ts';
 import { consumerWorks, type ReaderSettings, type ReadTopics, readTopics, type TopicMessage } from './outbox-reader.ts';
-import { runCli } from './run-cli.ts';
+import { addToken } from './run-cli.ts';
 
 const skip = brokerMissing || (consumerWorks() ? false : "Debian's python3-confluent-kafka is missing");
 const DEVICE = 'box-17';
@@ -48,12 +48,10 @@ describe('the topics, read by an independent consumer with SCRAM over TLS', { sk
     broker = await startBroker();
     const dir = temporaryDirectory();
     const config = { ...saslKafka(broker, dir, TOPIC_PREFIX), device: { id: DEVICE, inventory: false } };
-    writeConfig(dir, config);
-    const roles = ['--role', 'writer', '--role', 'refdata-restricted'];
-    const token = await runCli(['token', 'add', 'meister', ...roles, '--config', join(dir, 'lineside.toml')]);
+    const token = await addToken(writeConfig(dir, config), 'meister', 'writer', 'refdata-restricted');
     hub = await startHub({ dir, config });
     const local = apiOf(hub);
-    const writer = new HubApi(hub.address, token.stdout.trim().split('\n').at(-1) ?? '');
+    const writer = new HubApi(hub.address, token);
     await changes(local, writer);
     await drained(local);
     const more = ['internal', 'restricted'].map((scope) => `${TOPIC_PREFIX}.${scope}`);

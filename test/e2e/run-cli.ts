@@ -1,4 +1,5 @@
 /** The compiled command line, run as people run it. */
+import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { buffer, text } from 'node:stream/consumers';
@@ -34,7 +35,15 @@ export async function runCli(args: readonly string[], options: CliOptions = {}):
   return { status, bytes, stdout: bytes.toString('utf8'), stderr: complaint };
 }
 
-/** One that goes on until it is told to end. */
+/** The new token. */
+export async function addToken(configFile: string, name: string, ...roles: readonly string[]): Promise<string> {
+  const args = roles.flatMap((role) => ['--role', role]);
+  const { status, stdout, stderr } = await runCli(['token', 'add', name, ...args, '--config', configFile]);
+  assert.equal(status, 0, stderr);
+  return stdout.trim().split('\n').at(-1) ?? '';
+}
+
+/** One that runs until it gets a signal. */
 export interface RunningCli {
   readonly process: ChildProcess;
   stdout(): string;

@@ -14,7 +14,7 @@ import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
 import { apiOf, create, dictionary } from './hub-support.ts';
 import { namedPty } from './pty.ts';
-import { runCli } from './run-cli.ts';
+import { addToken, runCli } from './run-cli.ts';
 
 interface Manifest {
   readonly files: readonly { readonly name: string; readonly bytes: number }[];
@@ -67,11 +67,7 @@ describe('a support bundle', () => {
     };
     const service = await startBoth({ dir, config });
     writeFileSync(service.configFile, `# ${secrets.comment}\n${readFileSync(service.configFile, 'utf8')}`);
-    const token =
-      (await runCli(['token', 'add', 'ann', '--role', 'viewer', '--config', service.configFile])).stdout
-        .trim()
-        .split('\n')
-        .at(-1) ?? '';
+    const token = await addToken(service.configFile, 'ann', 'viewer');
     assert.match(token, /^lsd_/);
     const hash =
       (JSON.parse(readFileSync(join(dir, 'tokens.json'), 'utf8')) as { tokens: { sha256: string }[] }).tokens[0]

@@ -19,9 +19,9 @@ import {
   sendBundle,
   update,
 } from './hub-support.ts';
+import { addToken } from './run-cli.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
-  addToken,
   assertFaultless,
   deliveriesOf,
   deliveriesWhen,

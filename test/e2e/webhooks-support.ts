@@ -143,14 +143,6 @@ export function assertFaultless(receiver: Receiver): void {
   );
 }
 
-/** A token's text. */
-export async function addToken(configFile: string, name: string, ...roles: readonly string[]): Promise<string> {
-  const args = roles.flatMap((role) => ['--role', role]);
-  const made = await runCli(['token', 'add', name, ...args, '--config', configFile]);
-  assert.equal(made.status, 0, made.stderr);
-  return made.stdout.trim().split('\n').at(-1) ?? '';
-}
-
 export async function revokeToken(configFile: string, name: string): Promise<void> {
   const done = await runCli(['token', 'revoke', name, '--config', configFile]);
   assert.equal(done.status, 0, done.stderr);

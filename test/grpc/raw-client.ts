@@ -8,6 +8,7 @@ import {
   type ServiceError,
   status,
 } from '@grpc/grpc-js';
+import type { Pair } from '../../src/shared/base/certificates.fixture.ts';
 import { LIMIT_MS } from '../../src/shared/base/wait.fixture.ts';
 
 export interface RawAnswer {
@@ -18,6 +19,18 @@ export interface RawAnswer {
 }
 
 const same = (bytes: Buffer): Buffer => bytes;
+
+/** Over TLS, for certificates with the name localhost. */
+export function securedClient(target: string, ca: Buffer, certificate?: Pair): RawClient {
+  const channel = credentials.createSsl(ca, certificate?.key ?? null, certificate?.cert ?? null);
+  return new RawClient(target, { 'grpc.ssl_target_name_override': 'localhost' }, channel);
+}
+
+export function bearer(token?: string): Metadata {
+  const metadata = new Metadata();
+  if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+  return metadata;
+}
 
 export class RawClient {
   readonly #client: Client;
