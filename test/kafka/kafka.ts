@@ -158,6 +158,9 @@ function properties(settings: KafkaSettings, certificates: Certificates): string
     'super.users': 'User:ANONYMOUS',
     'sasl.enabled.mechanisms': 'SCRAM-SHA-512',
     'auto.create.topics.enable': 'false',
+    // What is too old by its time is deleted at once, not within five minutes.
+    'log.retention.check.interval.ms': '1000',
+    'log.initial.task.delay.ms': '0',
     'offsets.topic.replication.factor': '1',
     'offsets.topic.num.partitions': '1',
     'transaction.state.log.replication.factor': '1',

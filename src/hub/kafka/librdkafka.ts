@@ -95,6 +95,12 @@ const entryValue = call<[Pointer], string | null>('str ConfigEntry_value(void *)
 const MetadataTopic = koffi.struct({ topic: 'str', partition_cnt: 'int', partitions: 'void *', err: 'int' });
 const Metadata = koffi.struct({ broker_cnt: 'int', brokers: 'void *', topic_cnt: 'int', topics: 'void *' });
 
+/**
+ * Of a new topic: messages have the time at which the broker takes them. By the time of a box whose clock is not set (years ago)
+ * the broker would delete them with its next check of the retention, and refuse those of a clock that is an hour fast.
+ */
+const BROKER_TIME = { 'message.timestamp.type': 'LogAppendTime' };
+
 export class LibrdkafkaError extends Error {
   override readonly name = 'LibrdkafkaError';
 }
@@ -132,7 +138,7 @@ export class Handle {
   async createTopic(spec: TopicSpec): Promise<void> {
     const topic = made((...text) => newTopicNew(spec.name, spec.partitions, spec.replicationFactor, ...text));
     try {
-      for (const [name, value] of Object.entries(spec.config)) newTopicSet(topic, name, value);
+      for (const [name, value] of Object.entries({ ...BROKER_TIME, ...spec.config })) newTopicSet(topic, name, value);
       await this.request(CREATE_TOPICS, createTopics, [topic], (event) => {
         for (const result of pointers(createdTopics, event)) {
           const error = topicError(result);
