@@ -6,7 +6,7 @@ import { readPassword } from '../shared/config/start-checks.ts';
 import type { Broker, KafkaOptions, TopicSpec } from './kafka/face.ts';
 import { type Scope, scopes } from './outbox/event.ts';
 
-/** Seven days, as the specification has it. */
+/** Seven days, by the specification. */
 const RETENTION_MS = 604_800_000;
 
 export function topicOf({ kafka }: Config, scope: Scope): string {
@@ -22,7 +22,7 @@ export async function openBroker(config: Config, clock: Clock, logger: Logger): 
   return newBroker(config, own, clock, logger);
 }
 
-/** One for the serial log alone: its backlog is never in the same queue as a change event. Not started yet. */
+/** A client for the serial log alone: its backlog never shares a queue with change events. Not started yet. */
 export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger): Promise<Broker> {
   const { topic, compression } = config.upstream;
   const own = {

@@ -22,7 +22,7 @@ export class Consumers {
   readonly #logger: Logger;
   readonly #listeners: (() => void)[] = [];
   readonly #known = Promise.withResolvers<void>();
-  /** Resolves when the tokens could be read: before, no consumer is known, and what is planned then would be lost. */
+  /** Resolves when the tokens could be read. Before that no consumer is known, and events planned for them would be lost. */
   readonly known = this.#known.promise;
   readonly #loop: Loop;
   #isKnown = false;
@@ -83,7 +83,7 @@ export class Consumers {
   }
 }
 
-/** Scopes come in one order. */
+/** Scopes are always in the same order. */
 function isSame(some: ReadonlyMap<string, readonly Scope[]>, others: ReadonlyMap<string, readonly Scope[]>): boolean {
   return some.size === others.size && [...some].every(([name, open]) => others.get(name)?.join() === open.join());
 }

@@ -33,11 +33,11 @@ import { openRefdataFile, refdataFileName } from './outbox/refdata-file.ts';
 import { openRefdata, type Refdata } from './refdata/refdata.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
-/** After its limit the broker is let go of within a second, and what it acknowledged is written. */
+/** After its limit the broker's client is released within a second, and acknowledgements are written. */
 const AFTER_DRAIN_MS = 6_000;
-/** Built beside the bundle this runs in; the sources have none here. */
+/** Beside the bundle that runs; there is none beside the sources. */
 const consoleDir = fileURLToPath(new URL('./console', import.meta.url));
-/** A batch of the serial log is made to take about a second; one that does not arrive goes again after the start. */
+/** A batch of the serial log takes about a second; a batch that does not arrive is sent again after the start. */
 const UPSTREAM_DRAIN_MS = 2_000;
 /** The planner's last commit and the dispatcher's, each on a slow card. */
 const WEBHOOKS_STOP_MS = 10_000;
@@ -46,7 +46,7 @@ export interface HubProcess {
   /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
   readonly addresses: readonly string[];
   readonly healthReport: HealthReport;
-  /** Ends requests, gives what is on its way to the broker outbox.stop_grace_ms, closes the file. Rejects with all failures at once. */
+  /** Ends requests, gives messages in flight to the broker outbox.stop_grace_ms, closes the file. Rejects with all failures at once. */
   stop(): Promise<void>;
 }
 
@@ -56,11 +56,11 @@ export interface HubStart {
   readonly version: string;
   /** The keys or lines that the last reload refused; '': the file was taken. */
   readonly configurationRefused: () => string;
-  /** Told what the start is at. */
+  /** Called with the current step of the start. */
   readonly stage: (text: string) => void;
 }
 
-/** Throws CONFLICT where another hub is at work on the same data, and the errors of openRefdataFile. */
+/** Throws CONFLICT if another hub uses the same data, and the errors of openRefdataFile. */
 export async function startHub(start: HubStart): Promise<HubProcess> {
   const stops: StopStep[] = [];
   const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
@@ -96,7 +96,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   const topic = (scope: Scope): string => topicOf(config, scope);
   const keepAbove = (): number => webhooks.keepAbove();
   const publisher = startPublisher(start, { store, broker, topicOf: topic, keepAbove }, onStop);
-  // Before the publisher: while an import holds the write slot, what the broker acknowledged cannot be marked.
+  // Stopped before the publisher: while an import holds the write slot, acknowledgements cannot be marked.
   onStop({ what: 'imports', stop: () => refdata.close() });
 
   const outbox = new Admin({ store, publisher, broker, topicOf: topic, clock });
@@ -121,7 +121,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
   });
   http = serving;
   onStop({ what: 'HTTP', stop: () => serving.stop() });
-  // While it is not known who the consumers are, events wait to be planned.
+  // Events wait to be planned until the consumers are known.
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
@@ -183,7 +183,7 @@ function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
   }
 }
 
-/** What takes its time is looked at beside the start. */
+/** Slow measurements do not delay the start. */
 function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin {
   const { dir } = config.data;
   const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
@@ -199,7 +199,7 @@ function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin
   return telemetry;
 }
 
-/** Not started: what is to be sent waits until the hub answers. */
+/** Not started: deliveries wait until the hub answers. */
 async function prepareWebhooks(
   { config, logger, version }: HubStart,
   store: ChangeStore,
@@ -226,13 +226,13 @@ async function prepareWebhooks(
   return { webhooks, consumers };
 }
 
-/** "host:port" of what the hub calls besides the subscribers. */
+/** "host:port" of the remote hosts besides the subscribers. */
 function remotesOf({ kafka, upstream }: Config): readonly string[] {
   const collector = upstream.to === 'collector' ? [upstream.collector] : [];
   return [...kafka.bootstrap.split(','), ...collector].filter((address) => address !== '');
 }
 
-/** What /readyz and /metrics say of the store. */
+/** The store for /readyz and /metrics. */
 function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 'trouble' | 'storage'> {
   return {
     storage() {
@@ -248,7 +248,7 @@ function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 't
   };
 }
 
-/** For all that asks the line. undefined: grpc.listen names no Unix socket to ask it on. */
+/** Shared by all parts that call the line. undefined: grpc.listen names no Unix socket. */
 function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | undefined {
   const unix = config.grpc.listen.find((address) => address.kind === 'unix');
   if (unix === undefined) {
@@ -260,7 +260,6 @@ function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | un
   return client;
 }
 
-/** The line, the certificates, and everybody's alerts in the operator's log. */
 function watchAll(
   { config, logger }: HubStart,
   watched: Pick<WatchOptions, 'client' | 'hubFaults' | 'sources'>,
@@ -279,7 +278,7 @@ function watchAll(
   return watch;
 }
 
-/** Asked of systemd, by the service that systemd runs. */
+/** Only the service that systemd runs asks systemd. */
 async function findClosedSockets(): Promise<readonly string[]> {
   if (process.env['INVOCATION_ID'] === undefined) return [];
   return ((await promisedSockets()) ?? []).filter(({ isOpen }) => !isOpen).map(({ unit }) => unit);

@@ -1,4 +1,4 @@
-/** Composition of upstream: the transport that the configuration asks for, and the shipper. */
+/** Composition of upstream: the configured transport, and the shipper. */
 import { join } from 'node:path';
 import type { Clock } from '../shared/base/clock.ts';
 import type { Logger } from '../shared/base/logger.ts';
@@ -81,12 +81,12 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
   return new CollectorTransport(config.upstream, config.device.id, clock, logger);
 }
 
-// Change events, which are sent before the serial log: whether some wait that can be sent, and whether their broker is reachable.
+// Change events take precedence over the serial log: whether some can be sent now, and whether their broker is reachable.
 
 type Publishing = Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
 type Reachability = Pick<BrokerState, 'connected' | 'reason'>;
 
-/** Rows that have not moved for so long are refused or have no partition, and are not waited for. */
+/** Rows that have not moved for so long are refused or have no partition: the serial log does not wait for them. */
 const STUCK_MS = 30_000;
 
 export class ChangeEvents {
@@ -97,7 +97,7 @@ export class ChangeEvents {
   /** When one was published last, or none waited. */
   #movedMs: number;
 
-  /** `broker` answers undefined where none is configured. */
+  /** `broker` answers undefined if none is configured. */
   constructor(publishing: () => Publishing, broker: () => Reachability | undefined, clock: Clock) {
     this.#publishing = publishing;
     this.#broker = broker;
@@ -113,7 +113,7 @@ export class ChangeEvents {
     return waiting > 0 && this.#broker()?.connected === true && nowMs - this.#movedMs < STUCK_MS;
   }
 
-  /** Why the broker cannot be reached; '': it can, or that is not known. */
+  /** Why the broker is unreachable; '': it is reachable, or that is unknown. */
   outage(): string {
     const broker = this.#broker();
     return broker === undefined || broker.connected ? '' : broker.reason;

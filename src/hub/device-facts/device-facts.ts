@@ -19,13 +19,13 @@ const LINE = 'device.line';
 /** The one record of device.line. */
 const LINE_KEY = 'line';
 
-/** What a technician who plugs something in waits for, at two small calls a round. */
+/** The delay that a technician sees after plugging something in; two small calls each time. */
 const POLL_MS = 2_000;
-/** The line answers in milliseconds, or something is wrong with it. */
+/** A line that works answers in milliseconds. */
 const ANSWER_LIMIT_MS = 5_000;
-/** A restart of the line is no news. */
+/** A restart of the line is not reported. */
 const AWAY_MS = 30_000;
-/** A connector that bounces, a client that opens and closes: at most so many changes go to the card and the broker. */
+/** Between two changes of a record: a bouncing connector, or a client that opens and closes, must not flood the card and the broker. */
 const PACE_MS = 10_000;
 /** More than any device has ports. */
 const PAGE_LIMIT = 1_000;
@@ -44,7 +44,7 @@ export interface LineFacts {
 }
 
 export interface DeviceFactsOptions {
-  /** Rejects where the line does not answer. */
+  /** Rejects if the line does not answer. */
   readonly look: (signal: AbortSignal) => Promise<LineFacts>;
   readonly refdata: Refdata;
   readonly deviceId: string;
@@ -57,7 +57,7 @@ export async function factsOf({ serial, line }: LineClient, signal: AbortSignal)
   return { devices, status };
 }
 
-/** Never fails: while the line is away, or the store full, what is stored stays and it is tried again. */
+/** While the line is unreachable, or the store is full, the records stay as they are and writing is retried. */
 export class DeviceFacts {
   readonly #o: DeviceFactsOptions;
   readonly #loop: Loop;
@@ -90,7 +90,7 @@ export class DeviceFacts {
     return POLL_MS;
   }
 
-  /** '' or what is in the way. */
+  /** '' or the reason why the records are not up to date. */
   async #update(signal: AbortSignal): Promise<string> {
     const { deviceId, clock } = this.#o;
     const answer = await this.#ask(signal);
@@ -105,7 +105,7 @@ export class DeviceFacts {
     return ports || line;
   }
 
-  /** What the line says, or why it says nothing. */
+  /** The line's facts, or the reason why there is no answer. */
   async #ask(signal: AbortSignal): Promise<LineFacts | string> {
     const { clock, look } = this.#o;
     try {
@@ -119,7 +119,7 @@ export class DeviceFacts {
     return this.#write(LINE, (known) => new Map([[LINE_KEY, wanted(known?.get(LINE_KEY)?.data)]]));
   }
 
-  /** '' or why something could not be written; the rest is tried all the same. */
+  /** '' or the first reason why a record could not be written; the others are written nevertheless. */
   async #write(dictionary: string, wanted: (known: ReadonlyMap<string, Known> | undefined) => Wanted): Promise<string> {
     const { clock, refdata } = this.#o;
     let trouble = '';
@@ -186,7 +186,7 @@ async function apply(refdata: Refdata, dictionary: string, change: FactChange): 
   }
 }
 
-// The line's facts as the records of the dictionaries, and what has to be written so that they hold them. Pure.
+// The line's facts as records of the dictionaries, and the changes that make the stored records equal to them. Pure.
 
 /** Data by business key. */
 type Wanted = ReadonlyMap<string, JsonObject>;
@@ -194,7 +194,7 @@ type Wanted = ReadonlyMap<string, JsonObject>;
 type DeviceFields = Pick<serial.SerialDevice, 'portName' | 'description' | 'hardwareId'>;
 type ConfigFields = Omit<serial.SerialConfig, 'toJSON'>;
 
-/** What is read of lineside.v1.LineStatus. */
+/** The fields that are used of lineside.v1.LineStatus. */
 export interface StatusFields {
   /** lineside.v1.PortState */
   readonly portState: number;
@@ -206,8 +206,8 @@ export interface StatusFields {
 type LineState = 'open' | 'closed' | 'lost' | 'unknown';
 
 /**
- * By lineside.v1.PortState. Steps that last for moments are no facts: a port that opens is not open yet, one that is
- * being reopened every few seconds is still lost.
+ * By lineside.v1.PortState. States of a moment are not recorded: an opening port is not open yet, a port that is
+ * reopened every few seconds is still lost.
  */
 const states: readonly LineState[] = ['unknown', 'closed', 'closed', 'open', 'lost', 'lost', 'closed'];
 
@@ -224,7 +224,7 @@ export function lineRecord(status: StatusFields, deviceId: string): JsonObject {
   return { deviceId, state, portName, config: requested == null ? null : configOf(requested), error: portError };
 }
 
-/** Field by field: what is 0 in a decoded message stands on its prototype, and a spread would leave it out. */
+/** Field by field: a 0 of a decoded message is on its prototype, which a spread does not copy. */
 function configOf(config: ConfigFields): JsonObject {
   const { portName, baudRate, dataBits, parity, packetSize } = config;
   return {
@@ -237,15 +237,15 @@ function configOf(config: ConfigFields): JsonObject {
   };
 }
 
-/** What stays known of a line that does not answer. */
+/** The record of a line that does not answer keeps its port and configuration. */
 export function unknownLine(known: JsonObject | undefined, deviceId: string): JsonObject {
   const { portName = '', config = null } = known ?? {};
   return { deviceId, state: 'unknown', portName, config, error: 'the line does not answer' };
 }
 
 /**
- * While a port stays lost, the words for it go back and forth with each try to reopen it: what was said first stays, or
- * an unplugged adapter would write a change every few seconds for weeks.
+ * While a port is lost, each attempt to reopen it changes the error's text. The first text stays: otherwise an unplugged
+ * adapter would write a change every few seconds for weeks.
  */
 export function steady(wanted: JsonObject, known: JsonObject | undefined): JsonObject {
   const stillLost = wanted['state'] === 'lost' && known?.['state'] === 'lost';
@@ -263,7 +263,7 @@ type FactChange =
   | { readonly kind: 'update'; readonly key: string; readonly data: JsonObject; readonly version: number }
   | { readonly kind: 'close'; readonly key: string; readonly version: number };
 
-/** What has to be written so that a dictionary holds what is wanted. Only what differs; first what goes, so that a name that moved is free. */
+/** The changes that make a dictionary hold the wanted records. Closes come first, so that a name that moved is free. */
 export function changesTo(wanted: Wanted, known: ReadonlyMap<string, Known>): FactChange[] {
   const changes: FactChange[] = [];
   for (const [key, { version }] of known) if (!wanted.has(key)) changes.push({ kind: 'close', key, version });

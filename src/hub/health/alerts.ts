@@ -1,12 +1,12 @@
-/** What is wrong with the line, the service's addresses and configuration, and the certificates, as the device's own alerts: rule tables. Pure. */
+/** The device's own alerts of the line, of the service's addresses and configuration, and of certificates: rule tables. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
 import type { CertificateEnd, LineView, ServiceFaults } from './face.ts';
 
-/** It tells of a line that is bad now, and ends soon after the repair. */
+/** Short, so that the alert ends soon after the repair. */
 export const RISE_WINDOW_S = 300;
-/** Errors in the window: a plug that is pulled or a speed that is changed in the midst of a byte makes a few. */
+/** Errors in the window: a pulled plug, or a change of speed within a byte, makes a few. */
 const manyErrors = 10;
-/** A restart of the line takes seconds, a full log is read in at start within a minute. */
+/** A restart of the line takes seconds; with a full log it takes up to a minute. */
 const awayS = 60;
 /** A device that is switched off and on again, an adapter that is moved to another socket. */
 const lostS = 300;
@@ -60,7 +60,7 @@ export const lineRules: readonly Rule<LineHealth>[] = [
   {
     name: 'LineRxDropped',
     severity: 'warning',
-    // Where no client fetches, as on a box that only logs, a full buffer is as it has to be.
+    // If no client fetches, as on a box that only logs, a full buffer is normal.
     value: ({ recentDropped, recentFetched }) => (recentFetched > 0 ? recentDropped : 0),
     summary: ({ recentDropped }) =>
       `${recentDropped} received packets were dropped within ${RISE_WINDOW_S / 60} minutes: ReceivePacket fetches them too slowly; they are in the log`,
@@ -85,7 +85,7 @@ export const lineRules: readonly Rule<LineHealth>[] = [
   },
 ];
 
-/** Asked for, and not there: it is being tried again and again. */
+/** The port is missing and opening it is retried. */
 function isLost(status: LineView['status']): boolean {
   return status?.portState === 'lost' || status?.portState === 'reopening';
 }
@@ -118,7 +118,7 @@ export const serviceRules: readonly Rule<ServiceHealth>[] = [
   {
     name: 'ListenerNotServed',
     severity: 'critical',
-    // A port that a process of before still holds, or an address that the network gives late, is taken within seconds.
+    // A port that the previous process still holds, or an address that the network assigns late, is free within seconds.
     forS: awayS,
     value: (health) => Number(faultsOf(health, 'listenerFault').length > 0),
     summary: (health) => faultsOf(health, 'listenerFault').join('; '),
@@ -145,10 +145,10 @@ export const serviceRules: readonly Rule<ServiceHealth>[] = [
 ];
 
 const DAY_S = 86_400;
-/** Time to make a new one and to visit the box. */
+/** Time to issue a new certificate and to visit the box. */
 const soonDays = 30;
 
-/** Seconds that each is still valid for; negative: it has ended. */
+/** Seconds until each certificate expires; negative: it has expired. */
 export interface CertificatesLeft {
   readonly left: readonly { readonly key: CertificateEnd['key']; readonly seconds: number }[];
 }

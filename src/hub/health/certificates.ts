@@ -1,4 +1,4 @@
-/** When the certificates end that the configuration names. Files are read again: an operator may have replaced one. */
+/** Expiry of the certificates that the configuration names. The files are re-read: an operator may replace one. */
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
@@ -11,7 +11,7 @@ export interface CertificateFile {
   readonly key: string;
   /** '': none. */
   readonly file: string;
-  /** A chain is as good as the part of it that ends first; of authorities, one that is valid is enough. */
+  /** A chain expires with its first certificate; authorities with their last. */
   readonly kind: 'chain' | 'authorities';
 }
 
@@ -30,7 +30,7 @@ export class Certificates {
     this.#clock = clock;
   }
 
-  /** Never rejects: what cannot be read has no end, and the part that wanted to use it has reported that. */
+  /** Never rejects: a file that cannot be read has no end; the part that uses it reports that. */
   async look(): Promise<void> {
     const ends = await Promise.all(
       this.#files.map(async ({ key, file, kind }): Promise<CertificateEnd[]> => {
@@ -52,7 +52,7 @@ export class Certificates {
   }
 }
 
-/** undefined: there is none that can be read. */
+/** undefined: no certificate can be read. */
 export function endOf(pem: string, kind: CertificateFile['kind']): number | undefined {
   const ends: number[] = [];
   for (const [text] of pem.matchAll(PEM)) {
@@ -60,7 +60,7 @@ export function endOf(pem: string, kind: CertificateFile['kind']): number | unde
     try {
       ends.push(Math.floor(new X509Certificate(text).validToDate.getTime() / 1_000));
     } catch {
-      // Not the only one, perhaps.
+      // The file may have others.
     }
   }
   if (ends.length === 0) return undefined;

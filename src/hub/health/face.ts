@@ -1,12 +1,12 @@
-/** What the hub watches that is none of its own rooms: the line, and the certificates that end. Pure. */
+/** The hub's watch on the line, the certificates, the sockets and the configuration, as other rooms see it. Pure. */
 import type { Alert } from '../../shared/base/alerts.ts';
 import type { LineNumbers } from '../../shared/proto/line-status.ts';
 
-/** The latest answer, or why there was none. */
+/** The line's latest answer, or the reason why there was none. */
 export interface LineView {
-  /** undefined: it did not answer when it was asked last. */
+  /** undefined: the line did not answer the last call. */
   readonly status: LineNumbers | undefined;
-  /** Why it did not answer; '' when it did. */
+  /** Why the line did not answer; '' if it did. */
   readonly reason: string;
 }
 
@@ -14,7 +14,7 @@ export interface LineView {
 export interface CertificateEnd {
   /** "tls.cert_file" */
   readonly key: string;
-  /** By its own word, seconds since the Unix epoch. */
+  /** notAfter, in seconds since the Unix epoch. */
   readonly endsAtSeconds: number;
 }
 
@@ -28,7 +28,7 @@ export interface ServiceFaults {
 
 /** What the HTTP interface shows of it. */
 export interface WatchAdmin {
-  /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: where the line is is not known. */
+  /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: no address of the line is known. */
   askLine(): Promise<LineView | undefined>;
   certificates(): readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */

@@ -1,4 +1,4 @@
-/** The loop that looks at the line, the certificates and everybody's alerts, and tells the operator's log of those. */
+/** The loop that checks the line, the certificates and the alerts of all rooms, and writes alerts to the operator's log. */
 import { type Alert, type AlertSource, Alerts } from '../../shared/base/alerts.ts';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
@@ -11,22 +11,22 @@ import { lineRules, RISE_WINDOW_S, serviceRules } from './alerts.ts';
 import { type CertificateFile, Certificates } from './certificates.ts';
 import type { LineView, ServiceFaults, WatchAdmin } from './face.ts';
 
-/** An alert is reported within this, and the shortest `for` of one is six of these. */
+/** An alert is logged within this; the shortest `for` of an alert is six of these. */
 const PERIOD_MS = 10_000;
-/** Certificates are files that operators replace by hand: every tenth minute. */
+/** Operators replace certificate files by hand: every tenth minute is enough. */
 const LOOKS_PER_CERTIFICATES = 60;
-/** systemd is asked by a process: each minute. */
+/** systemd is asked by a process of its own: each minute. */
 const LOOKS_PER_SOCKETS = 6;
 
 export interface WatchOptions {
-  /** undefined: where the line is is not known. */
+  /** undefined: no address of the line is known. */
   readonly client: Pick<LineClient, 'line'> | undefined;
   readonly certificates: readonly CertificateFile[];
   /** Asks for the units of sockets that should be open and are not; never rejects. */
   readonly findClosedSockets: () => Promise<readonly string[]>;
   /** Of the hub itself. */
   readonly hubFaults: () => ServiceFaults;
-  /** Who else has alerts. */
+  /** The rooms with alerts of their own. */
   readonly sources: readonly AlertSource[];
   readonly clock: Clock;
   readonly logger: Logger;
@@ -76,15 +76,15 @@ export function startWatch(options: WatchOptions): Watch {
   };
 }
 
-// The line's status: asked for at once for a scrape, and every ten seconds for the alerts.
+// The line's status: at each scrape, and every ten seconds for the alerts.
 
-/** The line answers in milliseconds, or something is wrong with it: a scrape must not wait for it. */
+/** A line that works answers in milliseconds; a scrape must not wait for another. */
 const ANSWER_LIMIT_MS = 2_000;
-/** Several who scrape at the same time ask once. */
+/** Scrapes at the same time share one call. */
 const FRESH_MS = 1_000;
 
 export interface LineWatchOptions {
-  /** Rejects where the line does not answer. */
+  /** Rejects if the line does not answer. */
   readonly ask: (signal: AbortSignal) => Promise<LineNumbers>;
   readonly clock: Clock;
 }
@@ -117,7 +117,7 @@ export class LineWatch {
     return this.#view?.status;
   }
 
-  /** By the latest look; before the first one, none. */
+  /** By the latest answer; before the first one, none. */
   alerts(): readonly Alert[] {
     if (this.#view === undefined) return [];
     const nowMs = this.#o.clock.monoMs();
@@ -157,7 +157,7 @@ export class LineWatch {
   }
 }
 
-/** A source that cannot report its alerts (a file that cannot be read) keeps those that it had, and takes no others with it. */
+/** If a source cannot report its alerts (its file cannot be read), it keeps its last ones, and the other sources still report theirs. */
 class LastKnown implements AlertSource {
   readonly #source: AlertSource;
   readonly #failures: FailureLog;
@@ -179,12 +179,12 @@ class LastKnown implements AlertSource {
   }
 }
 
-/** One that wavers about its limit is reported as one: at most two lines in so long, whatever it does. */
+/** An alert that fires again within so long is still the same alert: at most two lines in this time. */
 const QUIET_MS = 60_000;
 
 interface Told {
   readonly firedMs: number;
-  /** When it was seen last. */
+  /** When it last fired. */
   seenMs: number;
 }
 
@@ -192,7 +192,7 @@ interface Told {
 class AlertJournal {
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** By name: as many as there are rules at most. */
+  /** By name: at most one for each rule. */
   readonly #told = new Map<string, Told>();
 
   constructor(clock: Clock, logger: Logger) {

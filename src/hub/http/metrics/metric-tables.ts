@@ -15,7 +15,7 @@ import type { WebhookStatus } from '../../webhooks/face.ts';
 type Figure = number | boolean | null | undefined;
 type Figures = Readonly<Record<string, number>>;
 
-/** A figure, or several told apart by one label, whose values are from a fixed set. A name with "_total" is a counter. */
+/** A figure, or several with one label whose values are from a fixed set. A name with "_total" is a counter. */
 export type Metric<Source> =
   | readonly [name: string, help: string, figure: (source: Source) => Figure]
   | readonly [name: string, help: string, figures: (source: Source) => Figures | null | undefined, label: string];
@@ -50,16 +50,16 @@ export function register<S>(
 
 // The hub.
 
-/** Sizes of refdata.db, in bytes, and what is wrong with it. */
+/** Sizes of refdata.db in bytes, and its faults. */
 export interface StorageFigures {
   readonly usedBytes: number;
   readonly limitBytes: number;
   /** Free on its disk. */
   readonly freeBytes: number;
-  /** Changes that wait for their turn to write. */
+  /** Changes that wait to be written. */
   readonly waitingChanges: number;
   readonly isDamaged: boolean;
-  /** Changes are refused for want of room. */
+  /** Changes are refused because there is no room. */
   readonly isFull: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface HttpFigures {
   readonly refusedCallers: number;
   /** Of request bodies being read or worked on. */
   readonly bodyBytes: number;
-  /** Streams of the log, by what they are asked for. */
+  /** Streams of the log, by kind. */
   readonly followStreams: number;
   readonly pageStreams: number;
 }
@@ -270,7 +270,7 @@ export const webhookMetrics: readonly Metric<WebhookStatus>[] = [
   ],
 ];
 
-// The line, as it reports it in its status. Counters and sizes are fields of the proto, with its comments as help.
+// The line, by its status. Counters and sizes are fields of the proto, with its comments as help.
 
 /** Fields of LineCounters that go up and down. */
 const buffers: ReadonlySet<string> = new Set([

@@ -1,4 +1,4 @@
-/** Numbers for Prometheus. What others count is asked for at a scrape; labels come from fixed sets only. */
+/** Metrics for Prometheus. Figures of other rooms are read at a scrape; labels come from fixed sets only. */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Histogram, Registry } from 'prom-client';
@@ -22,7 +22,7 @@ import {
   webhookMetrics,
 } from './metric-tables.ts';
 
-/** What an import or a large answer costs everybody else: of the window that runs and the one before, so that no scrape takes it from another. */
+/** How long an import or a large answer blocks all others: the maximum of the current window and the one before, for every scrape. */
 class EventLoopLag {
   readonly #clock: Clock;
   readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
@@ -36,7 +36,7 @@ class EventLoopLag {
   }
 
   seconds(): number {
-    // What is measured is the time from tick to tick; of that, one resolution is no delay.
+    // The time from tick to tick is measured; one resolution of it is no delay.
     const now = Math.max(0, this.#delays.max / 1e9 - HOLD_RESOLUTION_MS / 1e3);
     const longest = Math.max(now, this.#before);
     if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
@@ -52,13 +52,13 @@ class EventLoopLag {
   }
 }
 
-/** The parts of the hub as they are; of each, what is counted. */
+/** The parts of the hub that have figures. */
 export interface MetricSources {
   readonly outbox: { status(): OutboxStatus };
   readonly webhooks: { status(): WebhookStatus };
   readonly host: { facts(): HostFacts };
   readonly storage: () => StorageFigures;
-  /** undefined: nothing is known of the line and of certificates. */
+  /** undefined: the state of the line and of certificates is unknown. */
   readonly watch?: Omit<WatchAdmin, 'alerts'> | undefined;
   /** undefined: the serial log is not sent. */
   readonly upstream?: { status(): UpstreamStatus } | undefined;
@@ -77,7 +77,7 @@ export interface ListedMetric {
 /** From a read in memory to an import of 100,000 records. */
 const SECONDS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60];
 const METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
-/** The route label of what reached none. */
+/** The route label of requests without a route. */
 export const NO_ROUTE = 'none';
 
 export class Metrics {
@@ -113,7 +113,7 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** Every metric there is, whatever it has to show: the reference is made of it. */
+  /** Every metric, with or without a series, for the reference. */
   list(): readonly ListedMetric[] {
     return this.#registry.getMetricsAsArray().map((metric) => {
       const { name, help, type } = metric;
@@ -128,7 +128,7 @@ export class Metrics {
     this.#seconds.observe({ route }, seconds);
   }
 
-  /** One rendering for all who ask while it runs: the line is asked once, and figures of two do not mix in one text. */
+  /** Scrapes share a rendering in progress: the line is called once, and two renderings do not mix. */
   text(): Promise<string> {
     this.#rendering ??= this.#render().finally(() => {
       this.#rendering = undefined;
@@ -145,7 +145,7 @@ export class Metrics {
     this.#holds.stop();
   }
 
-  /** Registers the tables; the function sets each to what its source says now. */
+  /** Registers the tables; the function updates each from its source. */
   #register(): () => Promise<void> {
     const { outbox, webhooks, host, storage, watch, upstream, http, version } = this.#sources;
     const registry = this.#registry;

@@ -17,7 +17,7 @@ const theVersion = Type.String({
 const reasonHeader = Type.Optional(
   Type.String({ pattern: CHANGE_REASON, description: 'changeReason where the body has none; UTF-8.' }),
 );
-/** For the document; what they say is read by headers.ts. */
+/** For the document; headers.ts reads them. */
 export const Headers = {
   known: Type.Object({
     'If-None-Match': Type.Optional(
@@ -62,12 +62,12 @@ export interface Answer {
   readonly what: string;
   readonly of?: ComponentName;
   readonly listOf?: ComponentName;
-  /** Media type and schema, where it is none of the components. */
+  /** Media type and schema, if the answer is none of the components. */
   readonly raw?: readonly [string, object];
   readonly etag?: true;
 }
 
-/** Problems that any route may end with, by what it asks for. */
+/** Problems of any route, by its kind. */
 export const common: readonly ErrorCode[] = [
   'MALFORMED',
   'REQUEST_TIMEOUT',

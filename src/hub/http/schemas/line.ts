@@ -1,11 +1,11 @@
-/** The shapes of what the routes of the line take and answer. Pure. */
+/** The shapes of the line's requests and answers. Pure. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { type MessageField, messages } from '../../../shared/gen/messages.js';
 import { clockStates, logStates, parities, portStates, stopBits } from '../../../shared/proto/line-status.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
 import { choice, count, exact, orNull } from './shapes.ts';
 
-/** A number of 32 bits, which is what the protocol carries; the line judges the rest. */
+/** The protocol has 32 bits; the line checks the value. */
 const number32 = (description: string, options: object = {}) =>
   Type.Integer({ description, minimum: 0, maximum: 0xffff_ffff, ...options });
 

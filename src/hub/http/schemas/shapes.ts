@@ -1,4 +1,4 @@
-/** What shapes of requests and answers are made of. Pure. */
+/** Parts of the shapes of requests and answers. Pure. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { DICTIONARY_NAME, type JsonObject, scopes } from '../../outbox/event.ts';
 import { CURSOR, MAX_CURSOR_CHARS } from '../../outbox/paging.ts';
@@ -6,13 +6,12 @@ import { CHANGE_REASON } from '../../refdata/face.ts';
 import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from '../limits.ts';
 
 /**
- * Set on the schema of a value whose limits the room behind the route checks again, together with everything else of the
- * request: a fault of such a value alone does not end the request before that, so that all faults are reported at once. On
- * an object: that a field is missing, too.
+ * Set on the schema of a value whose limits the room behind the route checks again, with the rest of the request. If only such
+ * values have faults, the request is passed on to the room, which reports all faults at once. On an object: missing fields, too.
  */
 export const validatedByDomain: unique symbol = Symbol('validatedByDomain');
 
-/** Set on the schema of a body that holds a secret: no answer quotes anything of it, also where it cannot be read. */
+/** Set on the schema of a body that holds a secret: no answer quotes any of it, even if it cannot be parsed. */
 export const redacted: unique symbol = Symbol('redacted');
 
 export function isRedacted(body: unknown): boolean {
@@ -58,7 +57,7 @@ export function reason(options: object = {}) {
   );
 }
 
-/** Of a change that its room checks whole. */
+/** For a change that its room checks as a whole. */
 export const changeReason = reason({ [validatedByDomain]: true });
 
 export const page = {
