@@ -6,6 +6,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
+import { invalid, property } from './problem.ts';
 import { isRedacted, validatedByDomain } from './schemas/shapes.ts';
 
 export interface Asked {
@@ -49,14 +50,10 @@ function refuseManyParts(body: unknown): void {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
   const fields = Object.values(body);
   if (fields.length > MAX_BODY_FIELDS) {
-    throw refused(`the body has ${fields.length} fields; no request has more than a handful`);
+    throw invalid(`the body has ${fields.length} fields; no request has more than a handful`);
   }
   const longest = Math.max(0, ...fields.map((field: unknown) => (Array.isArray(field) ? field.length : 0)));
-  if (longest > MAX_BODY_ITEMS) throw refused(`the body has a list of ${longest} items; no request has so many`);
-}
-
-function refused(reason: string): LinesideError {
-  return new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+  if (longest > MAX_BODY_ITEMS) throw invalid(`the body has a list of ${longest} items; no request has so many`);
 }
 
 /** Parameters are strings: one whose schema is a number, and that looks like a number, is converted. */
@@ -177,8 +174,4 @@ function quoted(text: string): string {
 function propertiesOf(schema: unknown): Readonly<Record<string, unknown>> {
   const properties = property(schema, 'properties');
   return typeof properties === 'object' && properties !== null ? { ...properties } : {};
-}
-
-function property(of: unknown, name: string): unknown {
-  return typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined;
 }

@@ -3,6 +3,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import { MAX_CHANGE_REASON_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
+import { invalid } from './problem.ts';
 
 const TAG = String.raw`(W/)?"[\x21\x23-\x7e\x80-\xff]*"`;
 /** "*" or a list of entity tags (RFC 9110, 8.8.3), for If-Match and If-None-Match. */
@@ -75,8 +76,7 @@ export function changeReason(header: string | readonly string[] | undefined): st
   const text = decodeUtf8(Uint8Array.from(String(header), (character) => character.charCodeAt(0)));
   if (text === undefined) throw new LinesideError('MALFORMED', 'X-Change-Reason is not UTF-8');
   if (Array.from(text).length > MAX_CHANGE_REASON_CHARS) {
-    const reason = `X-Change-Reason must have at most ${MAX_CHANGE_REASON_CHARS} characters`;
-    throw new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
+    throw invalid(`X-Change-Reason must have at most ${MAX_CHANGE_REASON_CHARS} characters`);
   }
   return text;
 }

@@ -33,15 +33,8 @@ const MAX_STALLED_MS = 30_000;
 /** How often Node checks for requests past their limits; late by so much at most. */
 export const LIMITS_CHECK_MS = 1_000;
 
-export interface TimeLimits {
-  readonly handshakeMs: number;
-  readonly headersMs: number;
-  readonly keepAliveMs: number;
-  readonly stalledMs: number;
-}
-
 /** None is longer than what http.request_timeout_ms gives a whole request. */
-export function timeLimits(requestTimeoutMs: number): TimeLimits {
+export function timeLimits(requestTimeoutMs: number) {
   return {
     handshakeMs: Math.min(MAX_HANDSHAKE_MS, requestTimeoutMs),
     headersMs: Math.min(MAX_HEADERS_MS, requestTimeoutMs),

@@ -1,5 +1,5 @@
 /** Failures as RFC 9457 problem details. The status is the error catalogue's; nothing internal is shown. Pure. */
-import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
+import { type ErrorCode, errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Problem } from '../../shared/gen/http.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
@@ -61,6 +61,10 @@ export function problemOf(error: LinesideError, requestId: string): Problem {
   };
 }
 
+export function invalid(...reasons: readonly string[]): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', reasons.join('; '), { reasons });
+}
+
 export function problemHeaders(code: ErrorCode): Record<string, string> {
   const seconds = retryAfterS[errorCatalogue[code].http];
   return {
@@ -83,8 +87,7 @@ const frameworkErrors: Readonly<Record<string, readonly [ErrorCode, string]>> = 
 /** Any thrown value as the error that the answer reports. */
 export function errorOf(thrown: unknown): LinesideError {
   if (thrown instanceof LinesideError) return thrown;
-  const code = property(thrown, 'code');
-  const [ours, message] = (typeof code === 'string' ? frameworkErrors[code] : undefined) ?? [];
+  const [ours, message] = frameworkErrors[systemCode(thrown)] ?? [];
   if (ours !== undefined && message !== undefined) return new LinesideError(ours, message, { cause: thrown });
   // Fastify's mark of an error while it read the body.
   if (property(thrown, 'statusCode') === 400) {
@@ -93,6 +96,6 @@ export function errorOf(thrown: unknown): LinesideError {
   return new LinesideError('INTERNAL', 'unforeseen', { cause: thrown });
 }
 
-function property(of: unknown, name: string): unknown {
+export function property(of: unknown, name: string): unknown {
   return typeof of === 'object' && of !== null ? Reflect.get(of, name) : undefined;
 }

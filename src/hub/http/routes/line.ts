@@ -10,6 +10,7 @@ import { NDJSON } from '../bodies.ts';
 import { mayBeSlow } from '../connections.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
 import { logLines, sendPieces } from '../line/line-log.ts';
+import { invalid } from '../problem.ts';
 import { changingLine, readingLine } from '../schemas/answers.ts';
 import { LineBody, LogQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
@@ -136,7 +137,7 @@ function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest
     limit !== undefined && last !== undefined ? 'limit: not with last, which is one' : '',
     limit !== undefined && follow ? 'limit: not with follow, which has no end' : '',
   ].filter((fault) => fault !== '');
-  if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '), { reasons: faults });
+  if (faults.length > 0) throw invalid(...faults);
   return {
     ...(last === undefined
       ? { afterId: Long.fromNumber(after, true) }
@@ -174,8 +175,4 @@ function base64Bytes(text: string): Uint8Array {
   const isBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text);
   if (!isBase64) throw invalid('base64 is not base64 (RFC 4648, with its padding)');
   return Buffer.from(text, 'base64');
-}
-
-function invalid(reason: string): LinesideError {
-  return new LinesideError('INVALID_ARGUMENT', reason, { reasons: [reason] });
 }
