@@ -29,8 +29,9 @@ shows (lineside identity show), then use it: lineside status --host ADDRESS --fi
 
 async function findBoxes(call: Call<object>): Promise<number> {
   const boxes = await discover(call.io.clock, call.timeoutMs, call.stop);
-  if (call.json) await call.out.write(boxesJson(boxes));
-  else await call.out.write(boxes.map((box) => boxText(box)).join('\n'));
+  await call.out.write(
+    call.json ? jsonLine({ boxes: boxes.map((box) => ({ ...box })) }) : boxes.map(boxText).join('\n'),
+  );
   if (boxes.length > 0) return exitStatus.ok;
   if (call.json) return exitStatus.nothing;
   throw new CliFailure('nothing', 'NO_BOX', `none answered within ${call.timeoutMs / 1000} s`, {
@@ -52,7 +53,7 @@ const notCallable = /^(0|127|22[4-9]|2[3-5]\d)\.|^::|^f[ef]/i;
 async function discover(clock: Clock, limitMs: number, stop: AbortSignal): Promise<readonly FoundBox[]> {
   // Loaded only here: it costs start-up time.
   const { default: makeMdns } = await import('multicast-dns');
-  const boxes = new Boxes((text) => isIP(text) !== 0 && !notCallable.test(text));
+  const boxes = new Boxes();
   const failed = new AbortController();
   let packets = 0;
   const asking = ownAddresses().map((address) => {
@@ -101,32 +102,18 @@ function cannotAsk(error: unknown): CliFailure {
   return new CliFailure('unreachable', code || 'MDNS', safeText(why), { cause: error });
 }
 
-// Boxes for people and scripts.
-
-/** Any machine on the LAN may have written it, and a terminal may show it. */
-export function boxesJson(boxes: readonly FoundBox[]): string {
-  const shown = boxes.map(({ httpPort, deviceId, version, fingerprint, ...box }) => ({
-    ...box,
-    httpPort: httpPort ?? null,
-    deviceId: deviceId ?? null,
-    version: version ?? null,
-    fingerprint: fingerprint === undefined ? null : fingerprintText(fingerprint),
-  }));
-  return jsonLine({ boxes: shown });
-}
-
 /** Nothing is cut: an address or a fingerprint is to be copied. */
 function boxText({ name, host, addresses, grpcPort, httpPort, deviceId, version, fingerprint }: FoundBox): string {
-  const rows: readonly (readonly [string, string | undefined])[] = [
+  const rows: readonly (readonly [string, string | null | undefined])[] = [
     ['  host', safeText(host)],
     ['  address', addresses.join(', ')],
     ['  gRPC port', String(grpcPort)],
     ['  HTTP port', httpPort?.toString()],
     ['  device id', deviceId],
     ['  version', version],
-    ['  fingerprint (a hint)', fingerprint === undefined ? undefined : fingerprintText(fingerprint)],
+    ['  fingerprint (a hint)', fingerprint],
   ];
-  const known = rows.flatMap(([label, value]) => (value === undefined ? [] : [[label, value] as const]));
+  const known = rows.flatMap(([label, value]) => (value == null ? [] : [[label, value] as const]));
   return `${safeText(name)}\n${labelled(known, 0)}`;
 }
 
@@ -136,12 +123,7 @@ function boxText({ name, host, addresses, grpcPort, httpPort, deviceId, version,
 const serviceName = '_lineside._tcp.local';
 
 /** A record as the decoder gives it, unchecked. */
-export interface LooseRecord {
-  readonly type?: unknown;
-  readonly name?: unknown;
-  readonly data?: unknown;
-  readonly ttl?: unknown;
-}
+export type LooseRecord = { readonly [Field in 'type' | 'name' | 'data' | 'ttl']?: unknown };
 
 export interface FoundBox {
   /** Its name on the LAN: up to 63 bytes of anything. */
@@ -149,12 +131,12 @@ export interface FoundBox {
   readonly host: string;
   readonly addresses: readonly string[];
   readonly grpcPort: number;
-  /** undefined: it does not say, or nothing that it could be. */
-  readonly httpPort: number | undefined;
-  readonly deviceId: string | undefined;
-  readonly version: string | undefined;
-  /** 64 lower-case digits; any machine that answers may write any. */
-  readonly fingerprint: string | undefined;
+  /** null: it does not say, or what it says cannot be. */
+  readonly httpPort: number | null;
+  readonly deviceId: string | null;
+  readonly version: string | null;
+  /** Any machine that answers may write any. */
+  readonly fingerprint: string | null;
 }
 
 interface Announced {
@@ -186,12 +168,6 @@ export class Boxes {
   readonly #addresses = new Map<string, Set<string>>();
   readonly #boxShares = new Shares();
   readonly #hostShares = new Shares();
-  readonly #isAddress: (text: string) => boolean;
-
-  /** `isAddress`: whether a text is an IP address that can be called. */
-  constructor(isAddress: (text: string) => boolean) {
-    this.#isAddress = isAddress;
-  }
 
   /** Records in any order: addresses may come before the box whose they are. `source`: who sent them. */
   add(records: readonly LooseRecord[], source: string): void {
@@ -264,7 +240,7 @@ export class Boxes {
   }
 
   #address(host: string, data: unknown, source: string): void {
-    if (typeof data !== 'string' || !this.#isAddress(data)) return;
+    if (typeof data !== 'string' || isIP(data) === 0 || notCallable.test(data)) return;
     const key = host.toLowerCase();
     const known = this.#addresses.get(key);
     if (known === undefined) {
@@ -298,7 +274,7 @@ function instanceName(full: string): string | undefined {
   const end = full.length - serviceName.length - 1;
   if (end < 1 || full.slice(end).toLowerCase() !== `.${serviceName}`) return undefined;
   const name = full.slice(0, end);
-  return new TextEncoder().encode(name).length <= maxLabelBytes ? name : undefined;
+  return Buffer.byteLength(name) <= maxLabelBytes ? name : undefined;
 }
 
 function srvOf(data: unknown): Announced['srv'] {
@@ -317,7 +293,7 @@ function txtOf(data: unknown): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   const strings = Array.isArray(data) ? (data as readonly unknown[]) : [data];
   for (const one of strings.slice(0, maxTxtStrings)) {
-    const text = one instanceof Uint8Array ? new TextDecoder().decode(one) : '';
+    const text = one instanceof Uint8Array ? Buffer.from(one).toString() : '';
     const at = text.indexOf('=');
     const key = text.slice(0, at).toLowerCase();
     if (at > 0 && !found.has(key)) found.set(key, text.slice(at + 1));
@@ -328,14 +304,15 @@ function txtOf(data: unknown): ReadonlyMap<string, string> {
 function factsOf(txt: Announced['txt']) {
   const http = txt?.get('http') ?? '';
   const port = /^\d{1,5}$/.test(http) ? Number(http) : 0;
+  const digits = parseFingerprint(txt?.get('fp') ?? '');
   return {
-    httpPort: isPort(port) ? port : undefined,
+    httpPort: isPort(port) ? port : null,
     deviceId: matching(txt?.get('id'), /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/),
     version: matching(txt?.get('version'), /^[A-Za-z0-9][A-Za-z0-9.+~-]{0,63}$/),
-    fingerprint: parseFingerprint(txt?.get('fp') ?? ''),
+    fingerprint: digits === undefined ? null : fingerprintText(digits),
   };
 }
 
-function matching(text: string | undefined, form: RegExp): string | undefined {
-  return text !== undefined && form.test(text) ? text : undefined;
+function matching(text: string | undefined, form: RegExp): string | null {
+  return text !== undefined && form.test(text) ? text : null;
 }

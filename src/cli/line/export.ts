@@ -45,9 +45,9 @@ export async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const query = rangeQuery(call.options, call.io.clock.wallMs());
   const { log } = await call.line(({ line }, options) => line.getStatus({}, options));
   const progress = new Progress(call, Number(exact(log?.lastId ?? 0)));
-  const events = announcer(call, { lost: false });
   const { stop, io } = call;
-  const reader = new LogReader(service, query, { clock: io.clock, stop, retries: retriesWithoutProgress, events });
+  const settings = { clock: io.clock, stop, retries: retriesWithoutProgress, events: announcer(call) };
+  const reader = new LogReader(service, query, settings);
   const parts = encoded(reader, encoder(call.options), progress);
   if (output !== '-') await writeWhole(output, parts);
   else for await (const part of parts) await call.out.write(part);

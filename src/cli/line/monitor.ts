@@ -114,7 +114,6 @@ class Monitor {
   readonly #leave = new AbortController();
   readonly #stop: AbortSignal;
   readonly #printer: EntryPrinter;
-  #session: LiveSession | undefined;
   #packetSize = 0;
   #held = Buffer.alloc(0);
   #portState = '';
@@ -139,11 +138,11 @@ class Monitor {
       log: (batch: lineside.v1.LogBatch) => this.#show(batch),
       answered: (answer: serial.SendResponse) => this.#answered(answer),
     };
-    this.#session = new LiveSession(service, position, settings, events);
+    const session = new LiveSession(service, position, settings, events);
     // Every key comes as it is, Ctrl-C too. After a crash Node resets the terminal on its way out.
     if (this.#isTerminal) io.stdin.setRawMode?.(true);
     try {
-      await Promise.race([this.#session.run(), this.#watchPort(service), this.#readInput(this.#session)]);
+      await Promise.race([session.run(), this.#watchPort(service), this.#readInput(session)]);
     } catch (error) {
       if (!this.#leave.signal.aborted || stop.aborted) throw error;
     } finally {

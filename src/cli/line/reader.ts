@@ -164,7 +164,7 @@ export class LogReader {
 }
 
 /** What happens to the connection, on standard error. */
-export function announcer(call: Call<object>, outcome: { lost: boolean }): ReaderEvents {
+export function announcer(call: Call<object>, outcome = { lost: false }): ReaderEvents {
   return {
     broken: (failure) => call.err.write(`lineside: connection lost: ${failure.message}. Trying again.\n`),
     restored: () => call.err.write('lineside: connected again.\n'),
