@@ -96,11 +96,10 @@ export interface ContextOptions {
   readonly env: Environment;
   readonly clock: Clock;
   readonly version: string;
-  readonly roots?: typeof machineRoots;
 }
 
 export async function readContext(options: ContextOptions): Promise<CheckContext> {
-  const { named, env, clock, version, roots = machineRoots } = options;
+  const { named, env, clock, version } = options;
   const isRoot = process.geteuid?.() === 0;
   const { configFile, config } = await readConfiguration(named, env);
   const tokens = config === undefined ? noTokens : await readTokens(config.auth.tokensFile);
@@ -110,7 +109,7 @@ export async function readContext(options: ContextOptions): Promise<CheckContext
   const hubDir = configFile.settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : dir;
   const isUnits = configFile.file === usualConfigFile && existsSync('/run/systemd/system');
   const judged = { ...configFile, faults: [...configFile.faults, ...faults] };
-  return { clock, env, roots, version, isRoot, configFile: judged, config, hubDir, isUnits, tokens };
+  return { clock, env, roots: machineRoots, version, isRoot, configFile: judged, config, hubDir, isUnits, tokens };
 }
 
 async function readConfiguration(

@@ -94,11 +94,11 @@ judged('the machine', judgeMachine, host, [
 
 const slot = { name: 'a', trying: false, dataLost: false, updateFailed: false };
 const slotFile = '# lineside slot good=a try=- left=0\nos_prefix=a/\n';
-judged('the slots', judgeSlots, { slot, slotFile }, [
+judged('the slots', judgeSlots, { running: slot, slotFile }, [
   ['a good slot', {}, 'ok', /slot a, known to be good/],
-  ['another machine', { slot: null, slotFile: '' }, 'skipped', /no appliance/],
-  ['a slot on trial', { slot: { ...slot, trying: true } }, 'warning', /on trial/],
-  ['an update that failed', { slot: { ...slot, updateFailed: true } }, 'warning', /slot a runs again/],
-  ['data in memory alone', { slot: { ...slot, dataLost: true } }, 'failed', /data partition/],
+  ['another machine', { running: null, slotFile: '' }, 'skipped', /no appliance/],
+  ['a slot on trial', { running: { ...slot, trying: true } }, 'warning', /on trial/],
+  ['an update that failed', { running: { ...slot, updateFailed: true } }, 'warning', /slot a runs again/],
+  ['data in memory alone', { running: { ...slot, dataLost: true } }, 'failed', /data partition/],
   ['a damaged slot.txt', { slotFile: 'garbage' }, 'failed', /damaged/],
 ]);

@@ -85,13 +85,8 @@ export async function machineFacts({ roots, config }: CheckContext): Promise<Hos
   };
 }
 
-export interface SlotsFacts {
-  readonly slot: HostFacts['slot'];
-  /** slot.txt of the boot partition; ''. */
-  readonly slotFile: string;
-}
-
-export function judgeSlots({ slot: running, slotFile }: SlotsFacts): Finding[] {
+/** `slotFile`: slot.txt of the boot partition; ''. */
+export function judgeSlots({ running, slotFile }: { running: HostFacts['slot']; slotFile: string }): Finding[] {
   if (running === null) return [skipped("this is no appliance's image")];
   const findings = [...slotFindings(running, slotFile)];
   return findings.some(({ state }) => state !== 'skipped') ? findings : [ok(`slot ${running.name}, known to be good`)];
@@ -118,5 +113,5 @@ function* slotFindings(running: NonNullable<HostFacts['slot']>, slotFile: string
 export async function checkSlots({ roots }: CheckContext): Promise<Finding[]> {
   const running = slot({ sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') });
   const files = await Promise.all(roots.boot.map((dir) => textOf(join(dir, 'slot.txt'))));
-  return judgeSlots({ slot: running, slotFile: files.find(Boolean) ?? '' });
+  return judgeSlots({ running, slotFile: files.find(Boolean) ?? '' });
 }

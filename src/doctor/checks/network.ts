@@ -47,15 +47,12 @@ export function hostsIn(key: string, text: string, defaultPort: number): Host[] 
     });
 }
 
-export interface NetworkFacts {
-  readonly hasRoute: boolean;
-  readonly hosts: readonly (Host & { readonly resolved: Resolved })[];
-}
-
 /** The addresses of a name, or the code of the error; "late": there was no answer. */
 export type Resolved = readonly string[] | string;
 
-export function* judgeNetwork({ hasRoute, hosts }: NetworkFacts): Findings {
+type Network = { readonly hasRoute: boolean; readonly hosts: readonly (Host & { readonly resolved: Resolved })[] };
+
+export function* judgeNetwork({ hasRoute, hosts }: Network): Findings {
   if (hosts.length === 0)
     yield ok(
       hasRoute

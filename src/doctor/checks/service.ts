@@ -268,12 +268,9 @@ async function troubleAt(clock: Clock, address: string): Promise<string> {
 const journalLimitMs = 8_000;
 const journalLines = 200;
 
-export interface JournalFacts {
-  readonly kind: ToolAnswer['kind'] | 'denied';
-  readonly lines: readonly string[];
-}
+type Journal = { readonly kind: ToolAnswer['kind'] | 'denied'; readonly lines: readonly string[] };
 
-export function judgeJournal({ kind, lines }: JournalFacts): [Finding] {
+export function judgeJournal({ kind, lines }: Journal): [Finding] {
   if (kind === 'missing') return [skipped('there is no journal here (journalctl)')];
   if (kind === 'denied') return [needsRoot('the journal')];
   if (kind === 'late') return [skipped(`journalctl did not end within ${journalLimitMs / 1000} s`)];
