@@ -65,7 +65,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.equal(await opened.page.evaluate(() => sessionStorage.length), 0);
   });
 
-  test('while the box does not answer, the token is kept; then the page signs in by itself', async () => {
+  test('while the box does not answer, the token is kept; then the page signs in automatically', async () => {
     const opened = await product.enter('watcher');
     let away = true;
     await opened.intercept(/\/whoami$/, (request) => (away ? request.abort() : request.continue()));
@@ -152,7 +152,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await rowCount(opened, 2);
   });
 
-  test('what was typed, searched for and paused is still there after a look at another view', async () => {
+  test('text, search and pause are kept while another view is shown', async () => {
     const opened = await product.enter('technician');
     await put('kept on the screen');
     await opened.sees('kept on the screen', '.rows');
@@ -178,7 +178,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('kept on coming', '.rows');
   });
 
-  test('older entries are fetched when they are asked for, up to the first', async () => {
+  test('older entries are fetched on request, up to the first', async () => {
     await Promise.all(Array.from({ length: 550 }, (_, i) => put(`bulk ${i}`)));
     const opened = await product.enter('watcher');
     await rowCount(opened, 500);
@@ -277,7 +277,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await focusIs(opened, 'button: Open…');
   });
 
-  test('what is typed while a packet is on its way stays in the field', async () => {
+  test('text typed while a packet is in flight stays in the field', async () => {
     await openSimulated(product.box);
     const opened = await product.enter('technician');
     const { page } = opened;
@@ -305,7 +305,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.equal(await opened.page.$eval('.send input', (one) => one.value), 'lost?');
   });
 
-  test('of what was never answered nobody says that it was not sent; put back, it is what it was', async () => {
+  test('a packet without an answer is not said to be unsent; put back, it is unchanged', async () => {
     const opened = await product.enter('technician');
     const { page } = opened;
     await opened.intercept(/\/line\/send$/, (request) => request.abort());
@@ -383,7 +383,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.ok((await opened.page.$$('*')).length < 1_500);
   });
 
-  test('a token that is revoked is signed out, and told why', async () => {
+  test('a token that is revoked is signed out, with the reason', async () => {
     const opened = await product.enter('reader', '#/data');
     await opened.find('heading', 'Data');
     revokeToken(join(product.box.dir, 'tokens.json'), 'reader');

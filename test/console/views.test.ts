@@ -205,7 +205,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     });
   }
 
-  test('health: throughput over time is drawn, and told in words', async () => {
+  test('health: throughput over time is drawn, and written in words', async () => {
     const opened = await product.enter('watcher', '#/health');
     await opened.sees(/received [1-9][\d.]* \w*B, sent/);
     await until('the line of what was received', () => opened.page.evaluate(isDrawn, '--rx'), LIMIT_MS);
@@ -285,7 +285,7 @@ const places = [
   ['#/box', 'Temperature', 'body'],
 ] as const;
 
-/** Data in which two events were given up, as by a broker's refusal: refusing by size is tested with a real broker elsewhere. */
+/** Data with two dead-lettered events, as after a broker's refusal; refusal by size has its test with a real broker. */
 async function withDeadLetters(): Promise<string> {
   const hub = await startHub({ config: { device: { inventory: false } } });
   await dictionary(apiOf(hub), 'site.rooms');
@@ -302,7 +302,7 @@ async function withDeadLetters(): Promise<string> {
   return hub.dir;
 }
 
-/** What a finger is to hit is 44 px high and wide. */
+/** Touch targets are at least 44 px high and wide. */
 async function assertTouchable({ page }: Opened, what: string): Promise<void> {
   const small = await page.evaluate(() =>
     [...document.querySelectorAll<HTMLElement>('button, input, select, textarea, a[href]')]

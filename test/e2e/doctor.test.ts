@@ -64,7 +64,7 @@ function treeOf(dir: string): string[] {
     });
 }
 
-/** A configuration that nobody serves. */
+/** A configuration without a service. */
 function configured(config: Toml): { dir: string; file: string } {
   const dir = temporaryDirectory();
   mkdirSync(join(dir, 'data'));
@@ -228,7 +228,7 @@ describe('the way to the broker', { skip: brokerMissing }, () => {
   });
 });
 
-describe('a server that says nothing', () => {
+describe('a server that does not answer', () => {
   const servers: { server: Server; sockets: Set<Socket> }[] = [];
   after(() => {
     for (const { server, sockets } of servers) {
@@ -250,7 +250,7 @@ describe('a server that says nothing', () => {
       else server.listen(listen, '127.0.0.1', done);
     });
 
-  it('holds nobody up, in place of the broker, the line or the hub: the doctor ends by itself and says so', async () => {
+  it('does not block the doctor in place of the broker, the line or the hub, and is reported', async () => {
     const port = await silent(0);
     const dir = temporaryDirectory();
     mkdirSync(join(dir, 'run'));
@@ -328,7 +328,7 @@ describe('a user who is not root', () => {
     spawnSync(drop[0] ?? '', [...drop.slice(1), NODE, '-e', `require('fs').readFileSync(${JSON.stringify(MAIN)})`])
       .status !== 0;
 
-  it('is told what only root may see, and that is no failure', {
+  it('is notified of what only root may see, which is no failure', {
     skip: cannot && 'this user may not read the build',
   }, async () => {
     const dir = temporaryDirectory();
@@ -348,10 +348,10 @@ describe('a user who is not root', () => {
   });
 });
 
-describe('name servers that say nothing', () => {
+describe('name servers that do not answer', () => {
   const made = spawnSync('unshare', ['-mn', 'ip', 'link', 'set', 'lo', 'up']).status !== 0;
 
-  it('hold nobody up: the name is told, and the rest is looked at', {
+  it('do not block the doctor: the name is reported, and the other checks run', {
     skip: made && 'no namespaces can be made here',
   }, async () => {
     const dir = temporaryDirectory();

@@ -1,4 +1,4 @@
-/** lineside support-bundle: what is in it, and that no secret and no data ever are. Every byte of every file is looked at. */
+/** lineside support-bundle: what is in it, and that no secret and no data ever are. Every byte of every file is checked. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -173,10 +173,10 @@ describe('a support bundle', () => {
   });
 
   for (const signal of ['SIGINT', 'SIGKILL'] as const) {
-    it(`that is ended by ${signal} leaves no part of itself, and nobody at work`, async () => {
+    it(`that is ended by ${signal} leaves no file and no process`, async () => {
       const dir = temporaryDirectory();
       mkdirSync(join(dir, 'run'));
-      // A service that says nothing: collecting takes its time.
+      // A service that does not answer delays the collection.
       const server = createServer(() => undefined).listen(join(dir, 'run/http.sock'));
       const config = writeConfig(dir);
       const child = startProcess(NODE, [
@@ -192,7 +192,7 @@ describe('a support bundle', () => {
       child.kill(signal);
       const [status] = (await closed) as [number | null];
       if (signal === 'SIGINT') assert.equal(status, 130);
-      await until('nobody is at work', () => !collecting(dir));
+      await until('the process to end', () => !collecting(dir));
       server.close();
       assert.deepEqual(
         readdirSync(dir).filter((name) => /support|out/.test(name)),
