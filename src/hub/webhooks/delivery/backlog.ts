@@ -41,7 +41,7 @@ export class Backlog {
   readonly #o: BacklogOptions;
   /** Active and not blocked. */
   #served = new Map<number, Subscription>();
-  readonly #nextDue = new NextDueCache();
+  readonly nextDue = new NextDueCache();
   /** Read and not claimed yet. */
   readonly #ahead = new Map<number, readonly PendingDelivery[]>();
   #stale = true;
@@ -58,12 +58,7 @@ export class Backlog {
   refreshAll(): void {
     this.#stale = true;
     this.#ahead.clear();
-    this.#nextDue.all();
-  }
-
-  /** A delivery of this subscription became due. */
-  refresh(id: number, runMs: RunMs = 0): void {
-    this.#nextDue.notLaterThan(id, runMs);
+    this.nextDue.all();
   }
 
   /** undefined: nothing changed since the last call. */
@@ -76,7 +71,7 @@ export class Backlog {
     this.#served = new Map(served.map((subscription) => [subscription.id, subscription]));
     const ids = served.map(({ id }) => id);
     const left = before.filter((id) => !this.#served.has(id));
-    const halfOpen = this.#nextDue
+    const halfOpen = this.nextDue
       .keep(ids)
       .filter((id) => this.#tried(() => rows.sql.latestState.get(id)) === 'retrying');
     return { ids, left, halfOpen };
@@ -88,26 +83,17 @@ export class Backlog {
     return subscription !== undefined && (this.#tried(() => this.#closedTo(subscription, delivery)) ?? '') === '';
   }
 
-  isDue(id: number, runMs: RunMs): boolean {
-    return this.#nextDue.isDue(id, runMs);
-  }
-
-  /** Next time at which a delivery becomes due; Infinity: never. */
-  nextAfter(runMs: RunMs): RunMs {
-    return this.#nextDue.nextAfter(runMs);
-  }
-
   /** The first due delivery that is not in flight; undefined: none is due. */
   claim(id: number, runMs: RunMs, inFlight: readonly number[]): Claim | undefined {
     try {
       const delivery = this.#first(id, runMs, inFlight);
-      this.#nextDue.from(id, delivery?.dueRunMs ?? Number.POSITIVE_INFINITY);
+      this.nextDue.from(id, delivery?.dueRunMs ?? Number.POSITIVE_INFINITY);
       const claim = delivery === undefined || delivery.dueRunMs > runMs ? undefined : this.#made(delivery, runMs);
-      this.#nextDue.succeeded(id);
+      this.nextDue.succeeded(id);
       this.#unreadable = false;
       return claim;
     } catch (error) {
-      this.#nextDue.failed(id, runMs);
+      this.nextDue.failed(id, runMs);
       this.#couldNotRead(error);
       return undefined;
     }
@@ -128,7 +114,7 @@ export class Backlog {
     const subscription = this.#served.get(id);
     const secrets = cache.secrets(id, runMs);
     if (subscription === undefined || 'unreadable' in secrets) {
-      this.#nextDue.from(id, runMs + unreadableSecretMs);
+      this.nextDue.from(id, runMs + unreadableSecretMs);
       return undefined;
     }
     const closed = this.#closedTo(subscription, delivery);

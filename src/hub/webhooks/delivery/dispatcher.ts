@@ -97,17 +97,10 @@ export class Dispatcher {
     await endsWithin(this.#o.clock, stopLimitMs, Promise.all([this.#outcomes.stop(), this.#inFlight.end()]));
   }
 
-  /** New deliveries of these subscriptions are committed. */
-  planned(subscriptionIds: ReadonlySet<number>): void {
+  /** New or resent deliveries of these subscriptions are committed. */
+  planned(subscriptionIds: Iterable<number>): void {
     this.#backlog.recount();
-    for (const id of subscriptionIds) this.#backlog.refresh(id);
-    this.#wake();
-  }
-
-  /** Ended deliveries of this subscription wait again. */
-  resent(subscriptionId: number): void {
-    this.#backlog.recount();
-    this.#backlog.refresh(subscriptionId);
+    for (const id of subscriptionIds) this.#backlog.nextDue.notLaterThan(id, 0);
     this.#wake();
   }
 
@@ -150,7 +143,7 @@ export class Dispatcher {
     while (this.#inFlight.size < inFlightLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();
-      const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
+      const id = this.#scheduler.next((one) => this.#backlog.nextDue.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
       const claim = this.#backlog.claim(id, runMs, this.#inFlight.of(id));
       if (claim !== undefined) this.#begin(claim);
@@ -171,7 +164,7 @@ export class Dispatcher {
     const { clock, running } = this.#o;
     this.#timer?.cancel();
     const runMs = running.now();
-    const delayMs = this.#backlog.nextAfter(runMs) - runMs;
+    const delayMs = this.#backlog.nextDue.nextAfter(runMs) - runMs;
     if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
   }
 
@@ -247,7 +240,7 @@ export class Dispatcher {
 
   #release(delivery: PendingDelivery, dueRunMs: RunMs): void {
     this.#inFlight.remove(delivery);
-    this.#backlog.refresh(delivery.subscriptionId, dueRunMs);
+    this.#backlog.nextDue.notLaterThan(delivery.subscriptionId, dueRunMs);
   }
 
   #written(written: readonly Written[]): void {

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseInstant } from '../../../shared/base/instant.ts';
 import type { Audit } from '../../outbox/change-store.ts';
+import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type Caller, type Delivery, type ResendRange, reviewStates } from '../face.ts';
 import { Progress } from '../progress.ts';
 import { readable } from '../storage-failure.ts';
@@ -21,7 +22,7 @@ import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sour
 export interface ResendOptions extends ReviewOptions {
   readonly review: Review;
   /** Called after the commit. */
-  readonly dispatcher: { resent(subscriptionId: number): void };
+  readonly dispatcher: Pick<Dispatcher, 'planned'>;
   /** Called inside the transaction: the outbox keeps the events from this one on. */
   readonly retained: Pick<RetainedEvents, 'retainFrom'>;
 }
@@ -76,7 +77,7 @@ export class Resend {
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
       return { view: review.view(review.find(deliveryId).row), subscriptionId: id };
     }, 'promised');
-    dispatcher.resent(subscriptionId);
+    dispatcher.planned([subscriptionId]);
     return view;
   }
 
@@ -142,7 +143,7 @@ export class Resend {
       'promised',
     );
     found.splice(0, done);
-    if (resent > 0) dispatcher.resent(by.subscription.id);
+    if (resent > 0) dispatcher.planned([by.subscription.id]);
     if (found.length > 0) await setImmediate();
     return resent;
   }

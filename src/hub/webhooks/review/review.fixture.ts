@@ -51,7 +51,7 @@ export async function reviewRig(t: TestContext): Promise<ReviewRig> {
       cache,
       bodies,
       running,
-      dispatcher: { resent: (id) => notified.push(id) },
+      dispatcher: { planned: (ids) => notified.push(...ids) },
       retained: { retainFrom: (firstEvent) => needed.push(firstEvent) },
     });
   return { ...temporary, cache, running, bodies, review: again(), again, notified, needed };

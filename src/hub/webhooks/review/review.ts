@@ -5,7 +5,6 @@ import type { Page } from '../../outbox/paging.ts';
 import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
-import type { RunMs } from '../progress.ts';
 import { readable } from '../storage-failure.ts';
 import { idOf, noCursor, type Subscription } from '../subscriptions/subscription.ts';
 import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
@@ -59,7 +58,20 @@ export class Review {
 
   view(row: ListedRow): Delivery {
     const { cache, running } = this.#o;
-    return deliveryView(row, cache.byId(row.subscriptionId)?.name ?? '', running.now());
+    const { subscriptionId, state, occurredAt, events, attempts, dueRunMs, endedAt } = row;
+    const waits = state === 'pending' || state === 'retrying';
+    return {
+      deliveryId: deliveryIdOf(row),
+      subscription: String(subscriptionId),
+      subscriptionName: cache.byId(subscriptionId)?.name ?? '',
+      state,
+      occurredAt,
+      events,
+      attempts,
+      nextAttemptInSeconds: waits ? Math.max(0, Math.ceil((dueRunMs - running.now()) / 1000)) : null,
+      endedAt,
+      lastAttempt: lastAttempt(row),
+    };
   }
 
   delivery(caller: Caller, deliveryId: string): DeliveryDetail {
@@ -98,23 +110,6 @@ export class Review {
 function deliveryKeyOf(deliveryId: string): Pick<PendingDelivery, 'id' | 'nonce'> | undefined {
   const [, id = '', nonce = ''] = /^([1-9]\d{0,14})-([0-9a-f]{16})$/.exec(deliveryId) ?? [];
   return nonce === '' ? undefined : { id: Number(id), nonce };
-}
-
-function deliveryView(row: ListedRow, subscriptionName: string, runMs: RunMs): Delivery {
-  const { subscriptionId, state, occurredAt, events, attempts, dueRunMs, endedAt } = row;
-  const waits = state === 'pending' || state === 'retrying';
-  return {
-    deliveryId: deliveryIdOf(row),
-    subscription: String(subscriptionId),
-    subscriptionName,
-    state,
-    occurredAt,
-    events,
-    attempts,
-    nextAttemptInSeconds: waits ? Math.max(0, Math.ceil((dueRunMs - runMs) / 1000)) : null,
-    endedAt,
-    lastAttempt: lastAttempt(row),
-  };
 }
 
 /** Without the answer: lists hold no bodies. */
