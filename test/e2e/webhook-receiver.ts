@@ -116,7 +116,7 @@ export interface Receiver {
   /** The next answers, instead of those that are left; of a path, or of any. */
   script(steps: readonly Step[], path?: string): Promise<void>;
   secrets(secrets: readonly string[]): Promise<void>;
-  /** What hangs now goes on to its end; of a path, or of any. */
+  /** Completes hanging requests; of a path, or of any. */
   release(path?: string): Promise<void>;
   /** false: connections are refused, those that stand are cut; true: on the same port again. */
   listen(on: boolean): Promise<void>;
@@ -179,7 +179,7 @@ function certificateFiles(dir: string, name: string, names: string, by: Issue = 
   return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
 }
 
-/** The process: what it is told, and what it says to that. */
+/** The process: orders and its answers. */
 class Orders {
   readonly #child: ChildProcess;
   readonly #ended: Promise<unknown>;
@@ -199,9 +199,9 @@ class Orders {
     if (stdout === null) throw new Error('no pipe from the receiver');
     const listening = Promise.withResolvers<{ port: number }>();
     createInterface({ input: stdout }).on('line', (line) => {
-      const told = JSON.parse(line) as { port?: number; done?: number };
-      if (told.port !== undefined) listening.resolve({ port: told.port });
-      if (told.done !== undefined) this.#waiting.get(told.done)?.();
+      const message = JSON.parse(line) as { port?: number; done?: number };
+      if (message.port !== undefined) listening.resolve({ port: message.port });
+      if (message.done !== undefined) this.#waiting.get(message.done)?.();
     });
     this.#say(settings);
     return this.#unlessEnded('the receiver listens', listening.promise);

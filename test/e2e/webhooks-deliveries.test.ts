@@ -59,14 +59,14 @@ function requestOf(path: string, key: string): ReceivedRequest | undefined {
   return receiver.requests(path).find(({ body }) => body?.events.some(({ businessKey }) => businessKey === key));
 }
 
-/** Waits for the delivery that tells of a record. */
-function told(path: string, key: string): Promise<ReceivedRequest> {
+/** Waits for the delivery with an event of a record. */
+function arrived(path: string, key: string): Promise<ReceivedRequest> {
   return until(`${key} at ${path}`, () => requestOf(path, key), 60_000);
 }
 
 describe('webhooks', { concurrency: true }, () => {
   describe('a subscriber', { concurrency: true }, () => {
-    test('is told of every change, transaction by transaction, with the data as they were stored', async () => {
+    test('receives every change, transaction by transaction, with the data as stored', async () => {
       const { id } = await subscribe(api, receiver, 'all', { dictionaries: ['pumps', 'valves'] });
       const drafts = '/api/v1/dictionaries/pumps/drafts';
       let draftId = '';
@@ -203,7 +203,7 @@ describe('webhooks', { concurrency: true }, () => {
       const before = receiver.requests('/deleted').length;
       await create(api, 'ended', 'd', {});
       await settled(api, other.id);
-      await told('/stays', 'd');
+      await arrived('/stays', 'd');
       assert.equal(receiver.requests('/deleted').length, before);
       await refused(404, 'NOT_FOUND', api.get(`${HOOKS}/subscriptions/${id}`));
       await refused(404, 'NOT_FOUND', api.get(`${HOOKS}/deliveries/${waiting?.deliveryId ?? ''}`));
@@ -218,7 +218,7 @@ describe('webhooks', { concurrency: true }, () => {
       await receiver.script([{ fault: 'hang', status: 503 }], '/grace-day');
       await create(api, 'rotated', 'first', {});
       for (const path of ['/grace-day', '/grace-0']) {
-        const { signedBy, header } = await told(path, 'first');
+        const { signedBy, header } = await arrived(path, 'first');
         assert.deepEqual([signedBy, header['x-service-signature-previous']], [SECRET, undefined]);
       }
       await settled(api, none.id);
@@ -228,7 +228,7 @@ describe('webhooks', { concurrency: true }, () => {
       const [first, again] = await receiver.received(2, '/grace-day');
       assert.deepEqual([again?.signedBy, again?.previousSignedBy, again?.raw], [NEXT_SECRET, SECRET, first?.raw]);
       await create(api, 'rotated', 'second', {});
-      const byNone = await told('/grace-0', 'second');
+      const byNone = await arrived('/grace-0', 'second');
       assert.deepEqual([byNone.signedBy, byNone.header['x-service-signature-previous']], [NEXT_SECRET, undefined]);
       const audited = JSON.stringify(await auditOf(api, 'webhook.secret_rotated'));
       assert.ok(!audited.includes(SECRET) && !audited.includes(NEXT_SECRET) && audited.includes('graceSeconds'));
@@ -289,11 +289,11 @@ describe('webhooks', { concurrency: true }, () => {
       assert.equal(shown['body'], null, 'who may not read a scope does not read it in a delivery');
     });
 
-    test('are none when the token is revoked: blocked, an alert, no attempts; what waits goes on when it is back', async () => {
+    test('are none when the token is revoked: blocked, an alert, no attempts; waiting deliveries resume when it is back', async () => {
       const { id } = await subscribe(plant, receiver, 'revoked', { dictionaries });
       await receiver.script([{ fault: 'hang' }], '/revoked');
       await create(api, 's-public', 'three', {});
-      await told('/revoked', 'three');
+      await arrived('/revoked', 'three');
       await revokeToken(hub.configFile, 'plant');
       await until('it is blocked', async () => (await subscription(api, id)).blocked !== '');
       assert.match((await subscription(api, id)).blocked, /its consumer, the token plant, is gone/);
@@ -311,7 +311,7 @@ describe('webhooks', { concurrency: true }, () => {
       const [waiting, ...none] = await deliveriesOf(api, id);
       assert.deepEqual([waiting?.state, waiting?.attempts, none], ['pending', 0, []]);
       await addToken(hub.configFile, 'plant', 'admin');
-      const delivered = await deliveriesWhen(api, id, 'it goes on', (all) => all.every(hasEnded));
+      const delivered = await deliveriesWhen(api, id, 'it resumes', (all) => all.every(hasEnded));
       assert.deepEqual(
         delivered.map(({ state, attempts }) => [state, attempts]),
         [['delivered', 1]],

@@ -210,7 +210,7 @@ describe('the egress guard', { skip }, () => {
       assert.equal(outside.requests('/gone').length, 1);
     });
 
-    test('a name that moves inside after it was registered is not called, also on a connection that stands; then it is again', async () => {
+    test('a name that moves inside after it was registered is not called, also on a kept connection; then it is called again', async () => {
       await moveName('moving.site.test', [[PUBLIC]]);
       const url = 'https://moving.site.test/moving';
       const { id } = await subscribe(strict, outside, 'moving', { url, dictionaries: ['moving'] });

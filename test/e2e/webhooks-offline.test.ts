@@ -1,4 +1,4 @@
-/** A device without a network: what is due waits and uses no attempt; with the network back, nobody is run over. */
+/** A device without a network: due deliveries wait and use no attempt; with the network back no subscriber is overloaded. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -53,7 +53,7 @@ before(async () => {
 const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_HTTP_SOCKET: hub.socket } });
 
 describe('webhooks', { concurrency: true }, () => {
-  test('the schedule counts from the end of each attempt; then operators are told, and can have the same bytes sent again', async () => {
+  test('the schedule counts from the end of each attempt; then operators are notified, and can resend the same bytes', async () => {
     const answerAfterS = 0.3;
     await dictionary(api, 'schedule');
     await receiver.script([{ status: 503, body: 'busy', delayS: answerAfterS, times: 5 }], '/scheduled');
@@ -100,7 +100,7 @@ describe('webhooks', { concurrency: true }, () => {
     const { id } = await subscribe(fixing, failing, 'fixed', { dictionaries: ['fixed'] });
     for (const [at, [cause, message, fail]] of table.entries()) {
       await fail();
-      // What stood by the certificate of before would go on standing.
+      // Connections made with the previous certificate would be reused.
       if (at > 0) await cutAll();
       await create(fixing, 'fixed', `change ${at}`, {});
       const one = await until('two attempts have failed', async () => {

@@ -1,6 +1,6 @@
 /**
  * The disk fills up, or fails, while it is to be stored how deliveries ended, or which there are to be: nothing is lost,
- * nothing that was accepted is sent again while the hub runs, and it goes on by itself.
+ * nothing that was accepted is sent again while the hub runs, and it recovers automatically.
  */
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';

@@ -26,7 +26,7 @@ export interface CommittedEvent {
   readonly action: string;
   /** Of the stored text. */
   readonly bytes: number;
-  /** Of what a subscriber is to be told. */
+  /** Of its element in a delivery. */
   readonly digest: string;
 }
 
@@ -37,7 +37,7 @@ export interface Taker {
   readonly rules: { readonly after: number; readonly filter: Filter | undefined }[];
 }
 
-/** A time in which attempts were given up, by the kernel's monotonic clock in s: what was under way may be sent again. */
+/** A time in which attempts were cancelled, by the kernel's monotonic clock in s: what was under way may be sent again. */
 export interface Interruption {
   readonly from: number;
   to: number;
@@ -64,7 +64,7 @@ const MOST_BYTES = 1024 * 1024;
 /** What a body has besides its events, at most. */
 const FRAME_BYTES = 512;
 
-/** What was given up may still be on its way to the subscriber, or be read late. No hub is back so soon. */
+/** A cancelled request may still be in flight, or be read late. No hub restarts so fast. */
 const ON_ITS_WAY_S = 0.4;
 
 interface Delivery {
@@ -89,7 +89,7 @@ export function settleWebhooks(
   const paths = new Set(takers.map(({ path }) => path));
   assert.ok(
     whole.every(({ path }) => paths.has(path)),
-    'nothing is called that nobody subscribed',
+    'no path without a subscription is called',
   );
   const figures = { events: committed.length, deliveries: 0, severalEvents: 0, attempts: 0, acceptedAgain: 0 };
   const late: string[] = [];
@@ -166,25 +166,25 @@ function everyEventOnce(
   eventsForReview: number,
 ): void {
   const owed = committed.filter((event) => isFor(taker, event));
-  const told = new Map<number, string>();
+  const delivered = new Map<number, string>();
   for (const { id, events } of deliveries) {
     assert.equal(new Set(events.map(({ txTime }) => txTime)).size, 1, `${id} is of one transaction`);
     events.forEach((event, i) => {
-      assert.equal(told.get(event.id), undefined, `event ${event.id} is planned once for ${taker.id}`);
+      assert.equal(delivered.get(event.id), undefined, `event ${event.id} is planned once for ${taker.id}`);
       assert.ok(i === 0 || event.id > (events[i - 1]?.id ?? 0), `${id} tells its events in their order`);
-      told.set(event.id, id);
+      delivered.set(event.id, id);
     });
   }
-  const unsent = owed.filter((event) => !told.has(event.id));
+  const unsent = owed.filter((event) => !delivered.has(event.id));
   // A delivery is of one transaction: with one of its events withdrawn none of it is sent.
   const withdrawn = new Set(owed.filter((event) => isWithdrawn(taker, event)).map(({ txTime }) => txTime));
   const missing = unsent.filter(({ txTime }) => !withdrawn.has(txTime)).map(({ id }) => id);
   assert.deepEqual(missing, [], `committed, for ${taker.id}, and never sent`);
   assert.ok(unsent.length <= eventsForReview, `${unsent.length} events not sent to ${taker.id} are listed for review`);
-  const sent = owed.filter(({ id }) => told.has(id));
-  assert.equal(told.size, sent.length, `what was sent to ${taker.id} is for it`);
+  const sent = owed.filter(({ id }) => delivered.has(id));
+  assert.equal(delivered.size, sent.length, `what was sent to ${taker.id} is for it`);
   for (const [txTime, events] of Map.groupBy(sent, (event) => event.txTime)) {
-    const ids = new Set(events.map(({ id }) => told.get(id)));
+    const ids = new Set(events.map(({ id }) => delivered.get(id)));
     assert.ok(ids.size <= fewest(events), `${ids.size} deliveries of ${events.length} events of ${txTime}`);
   }
 }
@@ -256,7 +256,7 @@ export function committedEvents(path: string): CommittedEvent[] {
   ).map(({ body, ...event }) => ({ ...event, digest: digestOf(elementOf(event.category, body)) }));
 }
 
-/** What the specification wants told of a stored event. */
+/** The element that the specification wants for a stored event. */
 function elementOf(category: string, body: string): object {
   const event = JSON.parse(body) as Record<string, unknown>;
   if (category !== 'dict.record.*') return event;

@@ -31,7 +31,7 @@ const TIMEOUT_MS = 500;
 /** Every so many rounds one more kill comes during the start, which takes about this long. */
 const START_KILL_EVERY = 3;
 const START_MS = 700;
-/** Every so many rounds the hub is told to stop instead. */
+/** Every so many rounds the hub is stopped instead. */
 const STOP_EVERY = 7;
 /** Every so many rounds connections are refused for the first half of a life. */
 const DEAF_EVERY = 4;
@@ -169,7 +169,7 @@ class Campaign extends HubCampaign {
     const isPause = this.random.between(0, 2) === 0;
     const filter = isPause ? undefined : filters[this.random.between(0, filters.length - 1)];
     const change = filter === undefined ? { active: false } : { active: true, ...filter };
-    // A pause gives up what is under way.
+    // A pause cancels attempts under way.
     await this.#interrupted(async () => void (await patch(this.api, taker.id, change)));
     taker.rules.push({ after, filter });
     this.counts.changes += 1;

@@ -185,7 +185,7 @@ describe('the receiver of the README', () => {
     await done(most.id);
   });
 
-  it('is held up by nobody who connects and says nothing', async () => {
+  it('is not delayed by clients that connect and send nothing', async () => {
     const silent = connect(running.port, '127.0.0.1');
     await once(silent, 'connect');
     const half = connectTls({ host: '127.0.0.1', port: running.port, ca, servername: 'localhost' });
@@ -226,7 +226,7 @@ describe('the receiver of the README', () => {
     await done(id);
   });
 
-  it('has stored what it answered 202, through a kill, and goes on with it when it is started again', async () => {
+  it('has stored what it answered 202, through a kill, and resumes it when it is started again', async () => {
     const base = new Database(place.database);
     // What it does with an event fails: it is killed before the work is done.
     base.exec("CREATE TRIGGER broken BEFORE INSERT ON record BEGIN SELECT RAISE(ABORT, 'broken'); END");

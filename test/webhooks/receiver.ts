@@ -1,4 +1,4 @@
-/** The receiver that the README shows, run as it stands there: what subscribers copy is what is tested. */
+/** Runs the receiver of the README unchanged: subscribers copy it. */
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

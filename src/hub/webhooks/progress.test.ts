@@ -96,7 +96,7 @@ test('whatever process starts, boots and stores when: it never steps back, and n
   );
 });
 
-test('is stored in the transaction of whoever commits, and a time before the stored one is not taken', async (t) => {
+test('is stored in the transaction of its caller, and never decreases', async (t) => {
   const { store, dir, clock } = temporaryStore(t);
   const progress = new Progress(store.connection);
   assert.deepEqual(progress.running(), fresh);

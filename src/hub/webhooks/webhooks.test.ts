@@ -48,7 +48,7 @@ describe('before it is known who the consumers are', () => {
     assert.equal(admin.subscription(id).blocked, '');
   });
 
-  it('no change of a subscription plans what waits, which would be for nobody', async (t) => {
+  it('no change of a subscription plans what waits, which would have no recipients', async (t) => {
     const { rig, id } = await subscribed(t);
     let known = false;
     const webhooks = opened(rig, () => known);

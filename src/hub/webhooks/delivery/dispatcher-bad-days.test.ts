@@ -1,4 +1,4 @@
-/** The dispatcher when nothing can be reached, when its file fails it, and when subscribers are away for days. */
+/** The dispatcher without a network, with a failing file, and with subscribers that are unreachable for days. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -26,7 +26,7 @@ import { beforeCommits, put } from './stored.fixture.ts';
 
 const inFlightLimit = 256;
 
-test('with no route to anywhere no attempt is used up; within 5 s of a route all goes on, one at a time each', async (t) => {
+test('without a route no attempt is used up; within 5 s of a route deliveries resume, one at a time for each subscription', async (t) => {
   const rig = await startedRig(t, accepted, { ids: [1, 2, 3], count: 10 });
   await rig.clock.pass(1_000);
   assert.deepEqual(statesIn(rig), { delivered: 30 });
@@ -158,7 +158,7 @@ test('while nothing can be stored nothing is sent twice, and so much is sent tha
   assert.deepEqual([after.deliveredTotal, after.rejected, after.waiting], [400, 400, 0]);
 });
 
-test('a subscription whose rows cannot be read keeps no other back, and goes on when they can', async (t) => {
+test('a subscription whose rows cannot be read delays no other, and resumes when they can', async (t) => {
   let fails = true;
   const rig = await dispatcherRig(t, {
     bodyOf({ id }) {

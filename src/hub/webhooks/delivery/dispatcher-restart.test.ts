@@ -130,7 +130,7 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
         if (one.kind === 'offline' || one.kind === 'online') rig.online = one.kind === 'online';
         if (one.kind === 'toggle') {
           repair();
-          // An attempt that was given up may have been accepted all the same: it is made again.
+          // A cancelled attempt may have been accepted: it is repeated.
           seen.accepted = new Set();
           await rig.cache.put(rig.store, 1, { active: rig.cache.byId(1)?.active === false });
         }

@@ -224,7 +224,7 @@ test('a sender that rejects has made an attempt that failed', async (t) => {
   assert.deepEqual(statesIn(rig), { failed: 1 });
 });
 
-test('stop gives up what is under way, which stays due, and commits what has ended', async (t) => {
+test('stop cancels attempts under way, whose deliveries stay due, and commits the results of the others', async (t) => {
   const rig = await startedRig(t, ({ subscriptionId }) => (subscriptionId === 1 ? silent : accepted), { ids: [1, 2] });
   await rig.clock.pass(30);
   assert.deepEqual(statesIn(rig), { pending: 2 });
@@ -273,7 +273,7 @@ test('the running time is stored every ten minutes while something waits, and no
   assert.ok(Math.max(...gaps) <= 11 * 60_000, `${Math.max(...gaps)}`);
 });
 
-test('what was looked at in vain is looked at again within a minute, and when it is due', async (t) => {
+test('a delivery without a notification is found within a minute', async (t) => {
   const rig = await startedRig(t, accepted, { count: 0 });
   await rig.clock.pass(1_000);
   t.mock.method(rig.dispatcher, 'planned', () => {});
@@ -283,7 +283,7 @@ test('what was looked at in vain is looked at again within a minute, and when it
   assert.deepEqual(statesIn(rig), { delivered: 1 });
 });
 
-test('how long the oldest is due is told in seconds of running time', async (t) => {
+test('the age of the oldest due delivery is in seconds of running time', async (t) => {
   const rig = await dispatcherRig(t);
   rig.cache.block(1, 'blocked');
   await startedWith(rig, 1, 2);

@@ -14,7 +14,7 @@ function schedulerOf(count: number): FairScheduler {
   return scheduler;
 }
 
-/** Starts for all who may, in turn, until nobody may; who was started. */
+/** Starts attempts in turn until no subscription may start one; answers their ids. */
 function fill(scheduler: FairScheduler, wants: (id: number) => boolean = () => true): number[] {
   const started: number[] = [];
   for (let id = scheduler.next(wants); id !== undefined; id = scheduler.next(wants)) {

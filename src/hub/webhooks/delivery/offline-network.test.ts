@@ -175,7 +175,7 @@ test('where the tables cannot be read nothing is known, and nothing is held back
   assert.equal(routeBy({}), true);
 });
 
-test('by itself it reads the tables of the kernel', () => {
+test('by default it reads the tables of the kernel', () => {
   const [ipv4Text, ipv6Text] = ['/proc/net/route', '/proc/net/ipv6_route'].map((path) =>
     existsSync(path) ? readFileSync(path, 'utf8') : '',
   );

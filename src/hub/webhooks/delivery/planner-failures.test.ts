@@ -162,7 +162,7 @@ test('a stop that cannot store its cursor says so and ends', async (t) => {
 
 const plannerLimitMs = 180_000;
 
-test('a planner that waits for an import is well for as long as one may last, and stands when it never ends', async (t) => {
+test('a planner that waits for an import is alive for as long as an import may last, then it has stalled', async (t) => {
   const { store, clock, planner } = await plannerRig(t, {});
   planner.start();
   await clock.pass(0);

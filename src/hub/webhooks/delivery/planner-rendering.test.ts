@@ -128,7 +128,7 @@ test('a scope that is opened or closed later does not change the bytes of what w
   assert.deepEqual(new BodySource(store.connection).templateOf(templates[1] ?? 0)?.scopes, ['PUBLIC', 'RESTRICTED']);
 });
 
-test('a form that was removed while nobody needed it is made again, and no other form ever has its id', async (t) => {
+test('a removed unused body template is made again, and its id is never reused', async (t) => {
   const { store, cache, planner } = await plannerRig(t, {});
   cache.open(['PUBLIC']);
   await emitEach(store, ['a']);

@@ -47,22 +47,22 @@ test('each transaction is one delivery for each subscription that takes somethin
   assert.equal(new Progress(store.connection).running().runMs, 5_000);
 });
 
-test('wakes on a commit, plans a burst in one transaction, and tells whose deliveries there are', async (t) => {
+test('wakes on a commit, plans a burst in one transaction, and reports their subscriptions', async (t) => {
   const { store, clock, cache, planner } = await plannerRig(t, {});
   await cache.put(store, 7);
   planner.start();
   await clock.pass(0);
-  const told: string[] = [];
-  planner.onPlanned((ids) => told.push([...ids].join(' ')));
+  const notified: string[] = [];
+  planner.onPlanned((ids) => notified.push([...ids].join(' ')));
   await emitEach(store, ['a', 'b', 'c']);
   await clock.pass(19);
-  assert.deepEqual([told, planner.unplanned()], [[], 3]);
+  assert.deepEqual([notified, planner.unplanned()], [[], 3]);
   clock.advance(1);
-  await turnsUntil('planned', () => told.length > 0);
-  assert.deepEqual([told, planner.unplanned(), planner.plannedTotal()], [['1 7'], 0, 6]);
+  await turnsUntil('planned', () => notified.length > 0);
+  assert.deepEqual([notified, planner.unplanned(), planner.plannedTotal()], [['1 7'], 0, 6]);
 });
 
-test('looks each second, though nobody woke it', async (t) => {
+test('polls each second without a wake-up', async (t) => {
   const { store, clock, planner, path } = await plannerRig(t, {});
   planner.start();
   await clock.pass(0);
@@ -159,7 +159,7 @@ test('with no subscription nothing is written, and the cursor is there when one 
   assert.deepEqual(sentIn(store), ['1: c']);
 });
 
-test('a cursor that passes over what is for nobody is stored after 1,000 events, or 10 minutes', async (t) => {
+test('a cursor that passes events without recipients is stored after 1,000 events, or 10 minutes', async (t) => {
   const { store, clock, planner } = await plannerRig(t, { dictionaries: ['other'] });
   planner.start();
   await clock.pass(0);
@@ -238,7 +238,7 @@ test('subscriptions that change while a commit waits: the events are planned for
   assert.deepEqual(sentIn(store), ['2: a', '2: b']);
 });
 
-test('events behind the cursor that are for nobody and were removed do not stop it', async (t) => {
+test('removed events without recipients do not stop the planner', async (t) => {
   const { store, planner } = await plannerRig(t, { dictionaries: ['other'] });
   await emitEach(store, ['a', 'b', 'c']);
   await store.maintain(() => store.connection.exec('DELETE FROM outbox_events WHERE id > 1'));

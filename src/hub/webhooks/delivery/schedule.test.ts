@@ -86,14 +86,14 @@ function nextDueOf(...ids: readonly number[]): NextDueCache {
   return nextDue;
 }
 
-test('a new one is looked at at once, one that is not kept never', () => {
+test('a new subscription is due at once, one that is not kept never', () => {
   const nextDue = nextDueOf(1, 2);
   assert.deepEqual([nextDue.isDue(1, 0), nextDue.isDue(3, 1e12)], [true, false]);
   assert.deepEqual(nextDue.keep([2, 3]), [3]);
   assert.deepEqual([nextDue.isDue(1, 1e12), nextDue.isDue(3, 0)], [false, true]);
 });
 
-test('after it was read it is looked at when something is due, however often it is told of what is due later', () => {
+test('after a read it is due with its next delivery, whatever becomes due later', () => {
   const nextDue = nextDueOf(1, 2);
   nextDue.from(1, 5_000);
   nextDue.from(2, Number.POSITIVE_INFINITY);
@@ -113,7 +113,7 @@ test('one that cannot be read is tried after 1, 2, 4, ... 60 s, and after a succ
   });
   assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
   nextDue.all();
-  assert.equal(nextDue.isDue(1, 1_000), false, 'also when all others are looked at');
+  assert.equal(nextDue.isDue(1, 1_000), false, 'also when all others are read');
   nextDue.succeeded(1);
   nextDue.failed(1, 1_000);
   assert.equal(nextDue.nextAfter(1_000), 2_000);

@@ -107,7 +107,7 @@ export function count(connection: ChangeStore['connection'], what: string): numb
   return Number(connection.prepare(`SELECT count(*) FROM ${what}`).pluck().get());
 }
 
-/** From now on counts the deliveries that SQLite looks at; for statements prepared afterwards, on an open connection. */
+/** Counts the deliveries that SQLite reads, for statements prepared afterwards. */
 export function countLooks(connection: ChangeStore['connection']): { looks: number } {
   const counted = { looks: 0 };
   connection.function('seen', (_id) => {

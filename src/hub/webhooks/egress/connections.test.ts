@@ -87,7 +87,7 @@ describe('a kept connection', () => {
     await subscriber.drained();
   });
 
-  it('is let go after ten minutes of use: the certificate is looked at again', async () => {
+  it('is closed after ten minutes of use: the certificate is checked again', async () => {
     await own.send(subscriber.url());
     clock.advance(600_001);
     await own.send(subscriber.url());
@@ -148,7 +148,7 @@ describe('a kept connection that is dead', () => {
     assert.equal((await own.send(subscriber.url())).cause, '');
   });
 
-  it('is not replaced when its caller has given up', async () => {
+  it('is not replaced when its caller has cancelled', async () => {
     await own.send(subscriber.url());
     subscriber.script = hang;
     const caller = new AbortController();

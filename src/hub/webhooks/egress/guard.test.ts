@@ -257,7 +257,7 @@ describe('the egress guard, of a URL whose host is a name,', () => {
     await assert.rejects(target, reason);
   });
 
-  it('does not ask for a caller that has given up', async () => {
+  it('resolves nothing for a caller that has cancelled', async () => {
     const { egress, asked } = site();
     await assert.rejects(egress.target('https://gone.example/', AbortSignal.abort(new Error('enough'))), /enough/);
     assert.deepEqual(asked, []);

@@ -45,7 +45,7 @@ describe('a test-ping', () => {
     assert.equal(headers['x-service-subscription'], 'test-ping');
   });
 
-  it('looks at name, connection and certificate again each time', async () => {
+  it('checks name, connection and certificate again each time', async () => {
     const ping = pinger();
     for (let count = 0; count < 2; count += 1) await ping({ url: subscriber.url(), secret });
     assert.equal(new Set(subscriber.received.map(({ connection }) => connection)).size, 2);

@@ -226,7 +226,7 @@ describe('the resolver', () => {
     assert.deepEqual(asked, ['a', 'b', 'c', 'd']);
   });
 
-  it('never begins a lookup that nobody waits for any more', async () => {
+  it('never begins a lookup without a waiting caller', async () => {
     const { resolver, running, end } = desk();
     const caller = new AbortController();
     const held = ['a', 'b', 'c'].map((name) => resolver.resolve(name, forever));

@@ -103,7 +103,7 @@ describe('the deadline', () => {
   });
 });
 
-describe('a caller that gives up', () => {
+describe('a caller that cancels', () => {
   it('gets its answer at once, and the connection ends', async () => {
     subscriber.script = hang;
     const caller = new AbortController();

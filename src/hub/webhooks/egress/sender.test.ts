@@ -79,7 +79,7 @@ describe('an answer', () => {
       const why = status < 300 ? ', which is none of 200, 201, 202 and 204' : '';
       assert.equal(outcome.message, `subscriber.test:${subscriber.port} answered ${status}${why}`);
       assert.equal(outcome.answer.toString(), body);
-      assert.equal(subscriber.received.length, 1, 'got tried again by itself');
+      assert.equal(subscriber.received.length, 1, 'got retried');
     });
   }
 
@@ -117,7 +117,7 @@ describe('an answer', () => {
   });
 
   for (const begin of ['100 Continue', '103 Early Hints']) {
-    it(`that only ever begins with ${begin} is given up`, async () => {
+    it(`that only ever begins with ${begin} is cut off`, async () => {
       subscriber.script = async (exchange) => {
         await readBody(exchange);
         exchange.socket.write(`HTTP/1.1 ${begin}\r\n\r\n`.repeat(1_000));

@@ -23,7 +23,7 @@ function auditIn({ store }: ReviewRig): readonly Record<string, unknown>[] {
     .map((details) => JSON.parse(details));
 }
 
-test('every fault of a range is told at once, and nothing is sent', async (t) => {
+test('all faults of a range are reported at once, and nothing is sent', async (t) => {
   const rig = await reviewRig(t);
   const [id = 0] = put(rig.store.connection, { state: 'failed' });
   freeze(rig.store.connection, id, '{}');
@@ -156,7 +156,7 @@ test('among 200,000 deliveries those for review are found by their index, a few 
   assert.ok(sum < 40_000, `${sum} rows in all`);
 });
 
-test('what is removed meanwhile is left out, also when all of it is, and who asks a second time is told to wait', async (t) => {
+test('what is removed meanwhile is left out, also when all of it is, and a second request at a time is refused', async (t) => {
   const rig = await reviewRig(t);
   const { store, review } = rig;
   freezeAll(store.connection, put(store.connection, { count: 1_200, state: 'failed' }));
@@ -172,7 +172,7 @@ test('what is removed meanwhile is left out, also when all of it is, and who ask
   assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 0 });
 });
 
-test('of delivered ones those go again whose events are all there; few events are looked at in one transaction', async (t) => {
+test('of delivered ones those go again whose events are all there; few events are checked in one transaction', async (t) => {
   const rig = await reviewRig(t);
   const { store, review, cache } = rig;
   const { templateId: template } = await cache.put(store, 1);

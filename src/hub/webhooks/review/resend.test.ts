@@ -157,7 +157,7 @@ test('a delivered one is sent again while its events are there, and they stay un
   assert.equal(auditOf(rig).length, 2, 'what was refused is not in the audit');
 });
 
-test('what waits or is under way is not sent again, and of two who ask at once one is told so', async (t) => {
+test('what waits or is under way is not sent again, and of two requests at once one is refused', async (t) => {
   const { review, sender, changed, calls, clock } = await journeyFor(t);
   sender.answer = () => ({ ...notFound, afterMs: 5_000 });
   await changed('a');

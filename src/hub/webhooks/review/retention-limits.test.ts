@@ -11,7 +11,7 @@ function formsIn(connection: ChangeStore['connection']): unknown {
   return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();
 }
 
-test('answers beyond the limit go, the oldest first; their attempts stay, and a new answer is nobody else’s', async (t) => {
+test('answers beyond the limit go, the oldest first; their attempts stay, and a new answer belongs to its attempt only', async (t) => {
   const rig = rigFor(t, { maxAnswerBytes: 10_000 });
   const { connection, clock, retention } = rig;
   const ids = put(connection, { count: 30, state: 'failed' });

@@ -28,7 +28,7 @@ test('delivered ones go after 7 days of running time, rejected and failed after 
   assert.deepEqual(left(rig), [ids['pending'], ids['retrying']]);
   for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
     assert.equal(count(connection, table), 2);
-  assert.equal(rig.removed(), 2, 'told of each commit that removed any');
+  assert.equal(rig.removed(), 2, 'called after each commit that removed any');
 });
 
 test('a wall clock that jumps by years removes nothing', async (t) => {
@@ -63,7 +63,7 @@ test('it begins a minute after the start, and comes again each hour', async (t) 
   assert.deepEqual([left(rig).length, rig.clock.pendingTimers], [1, 0]);
 });
 
-test('200,000 old deliveries go in slices of 500, a few thousand rows looked at in a turn, and a sweep that finds nothing writes nothing', async (t) => {
+test('200,000 old deliveries go in slices of 500, a few thousand rows read in a turn, and a sweep that finds nothing writes nothing', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, store } = rig;
   put(connection, { count: 150_000, endedRunMs: 8 * dayMs });
@@ -101,7 +101,7 @@ test('200,000 old deliveries go in slices of 500, a few thousand rows looked at 
     return clock.monoMs() >= endMs;
   });
   assert.deepEqual([before, commits], [150_000, 100]);
-  assert.ok(sum >= 3 * 150_000, `it has looked at all of them: ${sum} rows`);
+  assert.ok(sum >= 3 * 150_000, `it has read all of them: ${sum} rows`);
   assert.ok(most <= 9_000, `${most} rows in one turn`);
 });
 
@@ -133,7 +133,7 @@ test('one that is sent again while its removal waits to be written stays', async
   assert.deepEqual(left(rig), [ids[1]]);
 });
 
-test('while nothing can be stored that is logged once, nothing is lost count of, and later it goes on', async (t) => {
+test('while nothing can be stored that is logged once, the counts stay right, and later it resumes', async (t) => {
   const logged: string[] = [];
   const note = (message: string): void => void logged.push(message);
   const logger: Logger = { ...silentLogger, warn: note, info: note };

@@ -82,7 +82,7 @@ test('a wrong cursor is refused; an unknown subscription has no deliveries, a de
   await assert.rejects(rig.review.resendAll(anna, '2', {}, ''), { code: 'NOT_FOUND' });
 });
 
-test('of 200,000 deliveries no page looks at more than 20,000, and short pages lead on to what is sought', async (t) => {
+test('of 200,000 deliveries no page reads more than 20,000, and short pages lead to the matching ones', async (t) => {
   const rig = await reviewRig(t);
   const { connection } = rig.store;
   const [waiting] = put(connection, { state: 'pending', subscription: 2 });

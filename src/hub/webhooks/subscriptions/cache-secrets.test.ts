@@ -68,7 +68,7 @@ describe('a rotated secret', () => {
     assert.deepEqual(cache.secrets(1, running.ms), { current: next.secret, previous: undefined });
   });
 
-  it('is refused with every reason, and the one before goes on alone', async (t) => {
+  it('is refused with every reason, and the previous one stays in use', async (t) => {
     const { cache, running } = await subscribedRig(t);
     await assert.rejects(cache.rotateSecret(admin, '1', { secret: 'short', graceSeconds: -1 }, '\ud800'), {
       code: 'INVALID_ARGUMENT',
@@ -105,22 +105,22 @@ describe('a secret that cannot be read', () => {
     assert.ok(cache.subscription('2').blocked.includes(other));
   });
 
-  it('is read again once the key is restored, without a restart, and those who wait are told', async (t) => {
+  it('is read again once the key is restored, without a restart, and listeners are notified', async (t) => {
     const rig = await subscribedRig(t);
     const backup = join(rig.dir, 'backup');
     renameSync(rig.keyFile, backup);
     const cache = rig.reopen();
-    const told: unknown[] = [];
-    cache.onChanged((id) => told.push(id));
+    const notified: unknown[] = [];
+    cache.onChanged((id) => notified.push(id));
     assert.notEqual(cache.blocked(subscription(cache, 1)), '');
     copyFileSync(backup, rig.keyFile);
     rig.running.ms += 4_999;
-    assert.notEqual(cache.blocked(subscription(cache, 1)), '', 'the file is not looked at each time');
+    assert.notEqual(cache.blocked(subscription(cache, 1)), '', 'the file is not read each time');
     rig.running.ms += 1;
     assert.equal(cache.blocked(subscription(cache, 1)), '');
-    assert.deepEqual(told, []);
+    assert.deepEqual(notified, []);
     await turn();
-    assert.deepEqual(told, [undefined]);
+    assert.deepEqual(notified, [undefined]);
     assert.deepEqual(cache.secrets(1, rig.running.ms), { current: secretText, previous: undefined });
   });
 

@@ -106,7 +106,7 @@ describe('a changed subscription', () => {
     assert.equal(cache.subscription('1').name, 'A');
   });
 
-  it('is in memory what was committed last, whichever of two changes hears of its commit first', async (t) => {
+  it('is in memory what was committed last, whichever of two commits is reported first', async (t) => {
     const rig = subscriptionsRig(t);
     const { cache, planner } = rig;
     const ticks = async (count: number): Promise<void> => {
@@ -140,12 +140,12 @@ function storedCursor(rig: SubscriptionsRig): unknown {
 }
 
 describe('the cache of subscriptions', () => {
-  it('is changed, and tells of it, when the commit has succeeded', async (t) => {
+  it('is changed, and notifies, when the commit has succeeded', async (t) => {
     const rig = subscriptionsRig(t);
     const { cache, store, consumers } = rig;
-    const told: unknown[] = [];
+    const notified: unknown[] = [];
     cache.onChanged((id) =>
-      told.push([id, store.connection.inTransaction, id === undefined || cache.byId(id)?.version]),
+      notified.push([id, store.connection.inTransaction, id === undefined || cache.byId(id)?.version]),
     );
     const arrays = new Set([cache.all()]);
     const step = async (work: () => unknown): Promise<void> => {
@@ -158,7 +158,7 @@ describe('the cache of subscriptions', () => {
     await step(() => cache.rotateSecret(admin, '1', { secret: 's'.repeat(16) }, ''));
     await step(() => consumers.set('anna', ['PUBLIC', 'INTERNAL']));
     await step(() => cache.unsubscribe(admin, '1', ''));
-    assert.deepEqual(told, [
+    assert.deepEqual(notified, [
       [1, false, 1],
       [1, false, 2],
       [1, false, 3],
@@ -176,8 +176,8 @@ describe('the cache of subscriptions', () => {
     );
     const before = stateOf(rig);
     const allBefore = cache.all();
-    const told: unknown[] = [];
-    cache.onChanged((id) => told.push(id));
+    const notified: unknown[] = [];
+    cache.onChanged((id) => notified.push(id));
     const fails = (work: Promise<unknown>): Promise<void> => assert.rejects(work, /disk is full/);
     await fails(cache.subscribe(admin, request({ name: 'MES' }), ''));
     await fails(cache.update(admin, '1', { name: 'MES', active: false }, undefined, ''));
@@ -187,7 +187,7 @@ describe('the cache of subscriptions', () => {
     assert.equal(cache.all(), allBefore);
     assert.deepEqual(cache.subscription('1'), made);
     assert.deepEqual(cache.secrets(1, 0), { current: request().secret, previous: undefined });
-    assert.deepEqual(told, []);
+    assert.deepEqual(notified, []);
   });
 
   it('is not changed when the budget of the file is used up', async (t) => {
@@ -296,6 +296,6 @@ describe('the consumer of a subscription', () => {
     await assert.rejects(cache.update(admin, '1', { scopes: ['PUBLIC'] }, undefined, ''), { code: 'INVALID_ARGUMENT' });
     consumers.set('ivan', ['PUBLIC', 'INTERNAL', 'RESTRICTED']);
     const back = await cache.update(trusted, '1', { active: true }, undefined, '');
-    assert.deepEqual([back.scopes, back.blocked], [['PUBLIC', 'INTERNAL'], ''], 'no scope comes by itself');
+    assert.deepEqual([back.scopes, back.blocked], [['PUBLIC', 'INTERNAL'], ''], 'no scope is added automatically');
   });
 });

@@ -216,7 +216,7 @@ describe('the key', () => {
     assert.deepEqual(new SecretBox(keyFile).open(1, blob), { secret });
   });
 
-  it('goes on while its file is gone or broken, and is written again with the next secret', (t) => {
+  it('stays in use while its file is missing or broken, and is written again with the next secret', (t) => {
     const keyFile = join(temporaryDir(t), 'webhooks.key');
     const box = new SecretBox(keyFile);
     const blob = box.seal(1, secret);

@@ -77,7 +77,7 @@ describe('a request', () => {
     });
   }
 
-  it('is told all its faults at once, with the consumer that is none', () => {
+  it('gets all its faults at once, also the unknown consumer', () => {
     const all = requestFaults(
       asked({ name: '', secret: 'short', scopes: ['X'], dictionaries: ['?'], actions: ['y'], categories: ['z'] }),
       gone,
@@ -123,7 +123,7 @@ describe('a patch', () => {
     ]);
   });
 
-  it('of whoever may not read one of its scopes stops it, or takes that scope from it', () => {
+  it('of a caller that may not read one of its scopes can only stop it or remove that scope', () => {
     const has = ['PUBLIC', 'RESTRICTED'] as const;
     const faults = (patch: SubscriptionPatch): readonly string[] => patchFaults(patch, bounds, has);
     for (const patch of [{ active: false }, { scopes: ['PUBLIC'] }, { scopes: null, url: 'https://other.example/' }]) {

@@ -85,7 +85,7 @@ describe('a new subscription', () => {
     assert.equal((await again.subscribe(admin, request(), '')).name, 'ERP', 'a deleted one has no name');
   });
 
-  it("that is refused is told every reason, the guard's among them, and has written nothing, not even the key", async (t) => {
+  it("that is refused gets every reason, also the guard's, and nothing is written, not even the key", async (t) => {
     const rig = subscriptionsRig(t);
     const before = stateOf(rig);
     const bad = request({ name: '', url: 'https://forbidden/', secret: 'x', consumer: 'nobody', actions: ['y'] });
