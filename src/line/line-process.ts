@@ -38,7 +38,7 @@ export interface LineStart {
   readonly config: Config;
   readonly logger: Logger;
   readonly version: string;
-  /** What the last reload found wrong; '': nothing. */
+  /** The fault that the last reload found; '': none. */
   readonly configurationRefused: () => string;
   /** Reports the step of the start under way. */
   readonly stage: (text: string) => void;
@@ -144,7 +144,7 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
     const remembered = await memory.recall();
     if (remembered !== undefined) await owner.resume(remembered);
   } catch (error) {
-    logger.error('cannot tell what was open before: starting closed', { error: messageOf(error) });
+    logger.error('cannot read which port was open before: starting closed', { error: messageOf(error) });
   }
 }
 
@@ -160,8 +160,8 @@ function lineAtStart({ port: portName, dataBits, parity, stopBits, ...line }: Co
 }
 
 /**
- * After the stop: the process would end only when its last thread does, and one of them may sit in a system call of a
- * disk or a driver for as long as that hangs. `tookMs`: the stop.
+ * After the stop: the process exits only with its last thread, and a thread may be in a system call of a disk or a driver
+ * for as long as that hangs. `tookMs`: duration of the stop.
  */
 export async function endThreads(status: number, tookMs: number): Promise<void> {
   if (tookMs < LONG_STOP_MS) return;

@@ -161,6 +161,6 @@ test('a damaged memory of what was open does not keep the service from starting'
   // A link to a place that cannot be read as a file.
   symlinkSync('/proc/self', join(first.dataDir, 'line-state.json'));
   const second = await start(ports, { at_start: 'resume' }, first.dir);
-  await second.waitFor(/error cannot tell what was open before/);
+  await second.waitFor(/error cannot read which port was open before/);
   assert.equal(await second.stop(), 0);
 });

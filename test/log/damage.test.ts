@@ -1,4 +1,4 @@
-/** Whatever lies where log.db should be: the log goes on, and a damaged file is set aside, never deleted. */
+/** Any file in the place of log.db: the log continues, and a damaged file is set aside, never deleted. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import {
@@ -113,7 +113,7 @@ test('a file of a newer version is left alone: the log is failing and says so', 
   );
 });
 
-test('a directory in its place: live entries go on; once it is moved away everything pending is stored', async (t) => {
+test('a directory in its place: live entries continue; once it is moved, everything pending is stored', async (t) => {
   const dir = temporaryDirectory(t);
   mkdirSync(join(dir, 'log.db'));
   const log = await openLog(t, dir);
@@ -170,7 +170,7 @@ test('damage found while running: a new log takes what is pending, a waiting cal
   await until('a log is set aside', async () => (await log.status()).setAside !== '');
   const stored = await log.store(newEntry('first of the new'));
   assert.notEqual(log.logId, before);
-  assert.equal(stored.id, 1002, 'ids go on');
+  assert.equal(stored.id, 1002, 'ids continue');
   const later = await log.store(newEntry('later'));
   assert.ok(later.id > stored.id);
   await assert.rejects(
@@ -270,7 +270,7 @@ for (const [name, { harm, found }] of Object.entries(losses)) {
   });
 }
 
-test('log.db-wal removed alone: nothing is lost, the log goes on in the same file', async (t) => {
+test('log.db-wal removed alone: nothing is lost, the log continues in the same file', async (t) => {
   const dir = temporaryDirectory(t);
   const log = await openLog(t, dir);
   for (let i = 0; i < 5; i++) await log.store(newEntry(`before ${i}`));

@@ -42,7 +42,7 @@ test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) =
   assert.equal(typeof entries[1]?.timestampMs, 'number');
 });
 
-test('ids go on after a clean stop, without a hole', async (t) => {
+test('ids continue after a clean stop, without a hole', async (t) => {
   const dir = temporaryDirectory(t);
   const first = await openLog(t, dir);
   for (let i = 0; i < 10; i++) first.record(1, i, Buffer.from(`a${i}`));
@@ -160,7 +160,7 @@ test('status tells what is stored and pending', async (t) => {
   await until('commits === 1', async () => (await log.status()).commits === 1);
 });
 
-test('a reader of what is stored gets no entry before its commit, and is told what retention removed from the start', async (t) => {
+test('a reader of what is stored gets no entry before its commit, and is notified of what retention removed from the start', async (t) => {
   const log = await openLog(t, temporaryDirectory(t), { maxBytes: MiB, commitMs: 1_000, tailBytes: MiB });
   log.record(1, 1, Buffer.from('on its way'));
   const stored = { storedOnly: true };

@@ -39,7 +39,7 @@ class Boot implements TimeSource {
   onChange(call: () => void): void {
     this.#calls.push(call);
   }
-  /** The wall clock steps; who keeps the time says so a little later, or never. */
+  /** The wall clock steps; time sync reports it later, or never. */
   set(offset: number): void {
     this.#offset = offset;
   }
@@ -51,7 +51,7 @@ class Boot implements TimeSource {
     this.#state = state;
     for (const call of this.#calls) call();
   }
-  /** The service is started again: nobody of the run before listens any more. */
+  /** The service is started again: listeners of the run before are gone. */
   restarted(): this {
     this.#calls = [];
     return this;
@@ -153,7 +153,7 @@ test('the clock is set by hand before the time is known: each stamp is corrected
   boot.record(log, 2);
   boot.set(GUESS_MS - 86_400_000);
   boot.record(log, 2);
-  // Time sync sets the clock, and says so when entries have been stamped with the right time already.
+  // Time sync sets the clock, and reports it when entries have the right time already.
   boot.set(TRUE_OFFSET_MS);
   boot.record(log, 2);
   boot.sync();
@@ -192,7 +192,7 @@ test("times that callers gave are left alone and unmarked, among the line's own,
   }
 });
 
-test('nobody tells the time: nothing is marked; when somebody does after all, it is corrected', async (t) => {
+test('the state of the time is unknown: nothing is marked; once the time is known, it is corrected', async (t) => {
   const dir = temporaryDirectory(t);
   const boot = new Boot('a', 'unknown');
   const log = await opened(t, dir, boot);
@@ -222,7 +222,7 @@ test('a log that cannot be opened at first: what was stamped meanwhile is correc
   assertTrue(entries);
 });
 
-test('an earlier version goes on with the file: its entries are not marked, and not corrected with those before', async (t) => {
+test('an earlier version uses the file in between: its entries are not marked, and not corrected with those before', async (t) => {
   const dir = temporaryDirectory(t);
   const boot = new Boot('a');
   const first = await opened(t, dir, boot);
@@ -251,7 +251,7 @@ test('an earlier version goes on with the file: its entries are not marked, and 
   assert.deepEqual([entries[2]?.timestampMs, entries[3]?.timestampMs], [7, 1_000]);
 });
 
-test('a file from before there were marks is read as it was, and goes on with marks', async (t) => {
+test('a file without marks is read as it was, and continues with marks', async (t) => {
   const dir = temporaryDirectory(t);
   const before = await openLog(t, dir);
   before.record(1, 5_000, Buffer.from('old'));
@@ -272,7 +272,7 @@ test('a file from before there were marks is read as it was, and goes on with ma
   assertTrue(entries.slice(1));
 });
 
-test('retention lets go of what no entry needs any more', async (t) => {
+test('retention removes marks that no entry needs any more', async (t) => {
   const dir = temporaryDirectory(t);
   for (let round = 0; round < 6; round++) {
     const boot = new Boot(`boot-${round}`);

@@ -1,7 +1,7 @@
 /** The worker of one import: holds the bundle and writes it in one transaction. */
 import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { serve, toldToStop } from '../../shared/storage/worker-serve.ts';
+import { isStopRequested, serve } from '../../shared/storage/worker-serve.ts';
 import { ImportConnection } from '../outbox/refdata-file.ts';
 import type { ImportResult } from './face.ts';
 import { type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
@@ -21,7 +21,7 @@ function append(part: ArrayBuffer, maxBytes: number): number {
 }
 
 function throwIfStopped(): void {
-  if (toldToStop()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
+  if (isStopRequested()) throw new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
 }
 
 function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportResult {

@@ -74,7 +74,7 @@ export class AuthInterceptor {
           }
           admitted(connection.peer);
         };
-        // A certificate is its connection's: it is not taken back while that lasts.
+        // A certificate belongs to its connection: it is not revoked while the connection lasts.
         if (responseStream && authorization.length > 0) gated.checkAgain(check);
         return check();
       });
@@ -126,7 +126,7 @@ class LineCall extends GatedCall {
   receive(large: LargeMessages, incoming: Incoming, caller: string): void {
     this.#receiving = large.receive(incoming, caller, () => {
       this.refuse(new LinesideError('TOO_MANY', 'too many large messages wait on this connection'));
-      // The client need not send the rest (RFC 9113, 8.1); grpc-js would read it away.
+      // The client need not send the rest (RFC 9113, 8.1); grpc-js would read and discard it.
       incoming.close(constants.NGHTTP2_NO_ERROR);
     });
   }

@@ -176,7 +176,7 @@ class Session {
   #watch(work: Promise<void>, after?: () => void): void {
     work
       .catch((error: unknown) => {
-        // A client that went away fails its reader too; the signal says so already.
+        // A client that disconnected fails its reader too; the signal reports that already.
         if (!this.#signal.aborted) this.#failure ??= error;
       })
       .then(() => {

@@ -1,9 +1,9 @@
-/** A file that is damaged, lost or another program's, and a disk that fails: told apart, and as the operator reads it. Pure. */
+/** Distinguishes a file that is damaged, lost or another program's from a disk that fails, and describes it to the operator. Pure. */
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { FILE_LOST } from '../../shared/storage/database-files.ts';
 import { FILE_FOREIGN } from '../../shared/storage/migrate.ts';
 
-/** Of a block that is not what was written, where SQLite itself saw nothing. */
+/** A block is not what was written, and SQLite itself found nothing. */
 export class DamagedError extends Error {
   readonly code = 'SQLITE_CORRUPT';
 }
@@ -15,7 +15,7 @@ export function isDamage(error: unknown): boolean {
   return code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB' || isForeign(error, code);
 }
 
-/** The file is not the one that was opened: no second look is needed. */
+/** The file is not the one that was opened: no second check is needed. */
 export function isFileLost(error: unknown): boolean {
   return systemCode(error) === FILE_LOST;
 }

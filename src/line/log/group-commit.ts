@@ -325,7 +325,7 @@ export class GroupCommit {
     this.#retryTimer = this.#o.clock.timer(backoffMs(attempt, firstRetryMs, maxRetryMs), () => void this.#attempt());
   }
 
-  /** A disk that cannot be read for a moment makes a sound file look damaged (measured): the second look decides. */
+  /** A disk that cannot be read for a moment makes a sound file appear damaged (measured): the second check decides. */
   #noteDamage(text: string, checked = false): void {
     const nowMs = this.#o.clock.monoMs();
     if (checked || nowMs - this.#damageSeenMs < damageAgainMs) this.#setAsideFor = text;

@@ -1,4 +1,4 @@
-/** What the line hands to the log, what readers ask for and get, and what the log shows of itself. */
+/** The interfaces of the log: for the line's traffic, for readers, and its status. */
 import type { FieldOf, lineside } from '../../shared/proto/services.ts';
 import type { Direction, LogEntry, LogGap, Uint64 } from './entry.ts';
 
@@ -15,7 +15,7 @@ export interface LineRecorder {
   onRelieved(call: () => void): void;
 }
 
-/** What the box knows of the time. 'unknown': it has no time sync that could be asked. */
+/** Whether the clock is known to be right. 'unknown': the box has no time sync to ask. */
 export type TimeState = 'synced' | 'unsynced' | 'unknown';
 
 export interface TimeSource {

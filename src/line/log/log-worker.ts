@@ -9,7 +9,7 @@ import type { Opened, OpenRequest, StoreCalls } from './store-client.ts';
 let store: LogDatabase | undefined;
 /** Of the file that is open. */
 let dir = '';
-/** What went with the file that was open before, until a new one has taken note of it. */
+/** The loss of the file that was open before, until a new file has recorded it. */
 let lost: LogGap | undefined;
 
 function opened(): LogDatabase {

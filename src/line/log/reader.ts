@@ -137,7 +137,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
 
   /** The next run; undefined at the end. */
   async #produce(): Promise<LogRun | undefined> {
-    // The caller is back: it has let go of the run before.
+    // The caller asks for the next run: it no longer holds the one before.
     if (this.#page === undefined) this.#charge(0);
     while (!this.#ended) {
       if (this.#page === undefined) {
@@ -152,7 +152,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     return undefined;
   }
 
-  /** undefined: look again. */
+  /** undefined: try again. */
   #nextRun(): LogRun | Promise<LogRun | undefined> {
     const entries = this.#storedOnly ? undefined : this.#readers.tail.after(this.#cursor);
     if (entries === undefined || entries.length === 0) return this.#fromStore();

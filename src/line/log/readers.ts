@@ -1,4 +1,4 @@
-/** What readers share: the live tail, the stored log, and the moments to look again. */
+/** The state that readers share: the live tail, the stored log, the budget, and the wake-ups after a change. */
 
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
@@ -73,7 +73,7 @@ export class Readers {
     return this.#store.call('startOfLast', { entries, upTo });
   }
 
-  /** undefined: the store is being repaired; look again when woken. */
+  /** undefined: the store is being repaired; try again at the next change. */
   async page(request: ReadPageRequest): Promise<Page | undefined> {
     try {
       return await this.#store.call('read', request);
@@ -164,7 +164,7 @@ export class ReadBudget {
     this.#serve();
   }
 
-  /** The client of the holder has now something to take. */
+  /** A run was handed to the holder's client. */
   handedOut(holder: Holder): void {
     this.#holders.delete(holder);
     this.#holders.set(holder, this.#clock.monoMs());

@@ -207,7 +207,7 @@ export class SerialLog implements LineRecorder {
     this.#retention.wake();
   }
 
-  /** Resolves when the log worker has come to it; rejects where there is none at the moment. */
+  /** Resolves when the log worker has answered; rejects if no worker runs at the moment. */
   async answers(): Promise<void> {
     try {
       await this.#store.answers();

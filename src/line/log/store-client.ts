@@ -1,4 +1,4 @@
-/** The log worker as the thread of the line reaches it: what it can be asked, never SQL. Plain values only, they cross threads. */
+/** The line thread's client of the log worker: its calls, never SQL. Plain values only, since they cross threads. */
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
 import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { LogGap } from './entry.ts';
@@ -98,7 +98,7 @@ export interface Pruned extends Appended {
   readonly more: boolean;
 }
 
-/** What the worker can be asked. */
+/** The calls of the worker. */
 export interface StoreCalls {
   open: { request: OpenRequest; response: Opened };
   append: { request: AppendRequest; response: Appended };
@@ -133,7 +133,7 @@ export class StoreClient {
     return await this.#host.call(name, request, transfer);
   }
 
-  /** A round trip to the thread: behind what it is at. */
+  /** A round trip to the thread, after the calls before it. */
   async answers(): Promise<void> {
     if (this.#host === undefined) throw notOpen();
     await this.#host.answers();

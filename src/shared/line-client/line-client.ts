@@ -1,10 +1,10 @@
-/** The line as the hub sees it: a gRPC service on a Unix socket, which may be away. One connection serves all of the hub. */
+/** The hub's client of the line: gRPC on a Unix socket that may be unreachable. One connection serves all of the hub. */
 import { setDefaultHighWaterMark } from 'node:stream';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { type Client, createClient } from 'nice-grpc';
 import { LineServiceDefinition, SerialServiceDefinition } from '../proto/services.ts';
 
-/** gRPC's own delay grows to two minutes; the socket is on this machine, and asking costs nothing. */
+/** gRPC's own delay grows to two minutes; the socket is on this machine, and an attempt costs nothing. */
 const MAX_RECONNECT_MS = 2_000;
 
 export interface LineClient {
@@ -14,7 +14,7 @@ export interface LineClient {
 }
 
 /**
- * Messages of a stream that are read ahead of who takes them: one to hand over, one on its way. Node's own 16 are 16 MiB
+ * Messages of a stream that are read ahead of their consumer: one to hand over, one in flight. Node's own 16 are 16 MiB
  * for a slow reader of large entries, and the hub has two dozen readers in 384 MB.
  */
 const READ_AHEAD = 2;

@@ -11,7 +11,7 @@ import { besideModule } from './worker-host.ts';
 const delayMs = 5_000;
 /** A killed process that the card holds in a system call ends later: a stop does not wait for it. */
 const killedMs = 500;
-/** Signals that end the whole service (systemd's stop, Ctrl-C, a closed terminal) end the check too, perhaps first. */
+/** Signals that end the whole service (systemd's stop, Ctrl-C, a closed terminal) end the check too, possibly before the service. */
 const stopSignals: readonly unknown[] = ['SIGTERM', 'SIGINT', 'SIGHUP'];
 
 export interface BackgroundCheckOptions {

@@ -24,7 +24,7 @@ const frameHeaderBytes = 24;
 const headBytes = 64 * 1024;
 /** A checkpoint of another program may be in progress: SQLite counts its pages when the card has them. As long as for a lock. */
 const patienceMs = 2_000;
-const lookAgainMs = 10;
+const checkAgainMs = 10;
 
 interface WalSizes {
   /** Frames in the write-ahead log, and those of them that are in the main file too; -1: none was written yet. */
@@ -89,12 +89,12 @@ export class DatabaseFiles {
    */
   verify(): void {
     if (this.#overwritten !== '') throw new FileLostError(this.#overwritten);
-    // A change by another program's checkpoint between two looks is no loss.
+    // A change by another program's checkpoint between two checks is no loss.
     const found = this.#look() && this.#look();
     if (found !== '') throw new FileLostError(found);
-    for (let waitedMs = 0; this.#isOverwritten(); waitedMs += lookAgainMs) {
+    for (let waitedMs = 0; this.#isOverwritten(); waitedMs += checkAgainMs) {
       if (waitedMs >= patienceMs) this.#throwOverwritten();
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)), 0, 0, lookAgainMs);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)), 0, 0, checkAgainMs);
     }
   }
 

@@ -1,21 +1,21 @@
 /**
  * The schema's version of a file, both ways: a newer program brings the file up, and an older one, after an update was
- * rolled back, goes on with what the newer one made of it wherever that is possible.
+ * rolled back, continues to use the file of the newer one if that is possible.
  */
 import type Database from 'better-sqlite3';
 import { LinesideError } from '../base/errors.ts';
 
 /**
  * SQL that takes a database from one version to the next. As plain text it is additive: programs that know only the
- * versions before go on reading and writing the file (new tables; new columns with a default, where no statement names its
- * values by place alone). A migration that is not additive says so, and shuts them out: then an update cannot be rolled back with its data.
+ * versions before continue to read and write the file (new tables; new columns with a default, if no statement names its
+ * values by position alone). A migration that is not additive is marked and locks them out: such an update cannot be rolled back with its data.
  */
 type Migration = string | { readonly sql: string; readonly breaksOlder: true };
 
 /** The version is the place in the list, counted from 1. */
 export type Migrations = readonly Migration[];
 
-/** In the file beside its version: a program from before this table was thought of refuses every version above its own. */
+/** In the file beside its version: a program from before this table refuses every version above its own. */
 const readerTable = `
   CREATE TABLE IF NOT EXISTS oldest_reader (one INTEGER PRIMARY KEY CHECK (one = 1), version INTEGER NOT NULL)`;
 
@@ -27,7 +27,7 @@ class ForeignFileError extends Error {
 }
 
 /**
- * Throws FILE_FOREIGN where the file is not this program's: it has tables and no version, lacks a table that every version
+ * Throws FILE_FOREIGN if the file is not this program's: it has tables and no version, lacks a table that every version
  * has, or bears another program's mark. Changes nothing.
  */
 export function checkOwn(connection: Database.Database, migrations: Migrations): void {
@@ -45,7 +45,7 @@ function firstTables([first = '']: Migrations): string[] {
 }
 
 /**
- * Brings the file to the newest version known; one that is newer is left as it is. Throws INTERNAL where its contents are
+ * Brings the file to the newest version known; one that is newer is left as it is. Throws INTERNAL if its contents are
  * beyond what these migrations know.
  */
 export function migrate(connection: Database.Database, migrations: Migrations): void {
@@ -62,7 +62,7 @@ export function migrate(connection: Database.Database, migrations: Migrations): 
   })();
 }
 
-/** Throws INTERNAL where a program with these migrations may not open the file. Changes nothing. */
+/** Throws INTERNAL if a program with these migrations may not open the file. Changes nothing. */
 export function checkReadable(connection: Database.Database, migrations: Migrations): void {
   const version = versionOf(connection);
   if (version <= migrations.length) return;

@@ -1,5 +1,5 @@
 /** A worker for the tests of the worker host. */
-import { serve, toldToStop } from './worker-serve.ts';
+import { isStopRequested, serve } from './worker-serve.ts';
 
 export interface EchoCalls {
   echo: { request: string; response: string };
@@ -17,7 +17,7 @@ serve<EchoCalls>({
     throw Object.assign(new Error('told to fail'), { code });
   },
   look(text) {
-    while (!toldToStop());
+    while (!isStopRequested());
     return { value: text };
   },
   die: () => process.exit(3),

@@ -14,7 +14,7 @@ export interface CallMessage {
   readonly request: unknown;
 }
 
-/** A call that every worker answers, whatever its contract, when its turn comes: it shows that the thread is at work. */
+/** A call that every worker answers in its turn, whatever its contract: the answer shows that the thread works. */
 export const ALIVE = 'alive?';
 
 /** Sent once: no call comes after it, and work that can end early does so. */
@@ -95,7 +95,7 @@ export class WorkerHost<C extends Contract<C>> {
     return this.#ask(method, request, transfer);
   }
 
-  /** Resolves when the worker has come to it: behind what it was asked before. */
+  /** Resolves after the calls before it. */
   async answers(): Promise<void> {
     await this.#ask(ALIVE, undefined, []);
   }
@@ -112,7 +112,7 @@ export class WorkerHost<C extends Contract<C>> {
 
   /**
    * Ends the worker. It is asked first, and only ended by force after limitMs: a thread that is ended while it loads or
-   * runs better-sqlite3 can take the whole process along ("FATAL ERROR: Error::New napi_get_last_error_info"). One held
+   * runs better-sqlite3 can abort the whole process ("FATAL ERROR: Error::New napi_get_last_error_info"). One held
    * by a hung system call cannot even be ended by force: it is left behind after another limitMs.
    */
   async terminate(limitMs: number): Promise<void> {

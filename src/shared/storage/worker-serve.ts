@@ -32,8 +32,8 @@ export function serve<C extends Contract<C>>(handlers: Handlers<C>, port: Messag
   });
 }
 
-/** Work that lasts looks at this now and then: true when its caller no longer waits. */
-export function toldToStop(): boolean {
+/** Long work polls this: true when its caller no longer waits. */
+export function isStopRequested(): boolean {
   return Atomics.load((workerData as WorkerStart).stopFlag, 0) === 1;
 }
 

@@ -1,4 +1,4 @@
-/** An open log.db: what the log worker does with it, one transaction a call. */
+/** An open log.db: the operations of the log worker, one transaction a call. */
 import { randomUUID } from 'node:crypto';
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
@@ -56,7 +56,7 @@ export class LogDatabase {
   readonly logId: string;
   readonly nextId: number;
 
-  /** `lost`: what went with the file that was open before, for a new file to take note of. */
+  /** `lost`: the loss of the file that was open before, for a new file to record. */
   constructor(connection: Connection, request: OpenRequest, lost: LogGap | undefined) {
     this.#connection = connection;
     this.#sql = statementsOf(connection);
@@ -88,7 +88,7 @@ export class LogDatabase {
     this.#decidedId = Math.max(this.#blocks.lastId, this.#gaps.lastId, this.#removedTo);
     const reserved = this.#meta.number('ceiling_id');
     const ours = this.#meta.number('clock_ceiling_id');
-    // An earlier version has gone on with the file in between.
+    // An earlier version has used the file in between.
     if (ours > 0 && reserved !== ours) this.#segments.put([unmarkedFrom(ours + 1)]);
     this.#segments.dropSurplus();
     if (request.headId === 0 && reserved > this.#decidedId) {
@@ -356,7 +356,7 @@ function changed(path: string): FileLostError {
   return new FileLostError(`${basename(path)} was replaced by another log while lineside was running`);
 }
 
-/** Of a file that can hardly be read any more. */
+/** For a file of which parts cannot be read. */
 function attempted<T>(look: () => T, otherwise: T): T {
   try {
     return look();
