@@ -95,6 +95,13 @@ export function notStored(what: string, consequence = ''): LinesideError {
   });
 }
 
+/** A medium may read differently the second time, by age or on purpose: only what was checked is put in place. */
+export function readDifferently(what: string, done: 'switched' | 'replaced'): LinesideError {
+  return new LinesideError('MALFORMED', `${what} was read differently than before: nothing was ${done}`, {
+    hint: 'The medium that it lies on is failing: copy it elsewhere.',
+  });
+}
+
 /** Why a file could not be opened, in words if it is missing. */
 export function openFault(error: unknown): string {
   return systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);

@@ -20,7 +20,7 @@ import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
 import { Box, etc, SERVICE_GROUP } from '../box.ts';
-import { asOwnerOf, demandRoom, syncPath, writeSynced } from '../disk.ts';
+import { asOwnerOf, demandRoom, readDifferently, syncPath, writeSynced } from '../disk.ts';
 import { hashed } from '../hash.ts';
 import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
 import { withDeviceId } from '../toml-text.ts';
@@ -257,8 +257,5 @@ function modeOf(entry: TarEntry): number {
 function writeFile(path: string, content: Iterable<Buffer>, sha256: string): void {
   const hash = createHash('sha256');
   writeSynced(path, hashed(content, hash), 'wx');
-  if (hash.digest('hex') === sha256) return;
-  throw new LinesideError('MALFORMED', 'the backup was read differently than before: nothing was replaced', {
-    hint: 'The medium that it lies on is failing: copy it elsewhere.',
-  });
+  if (hash.digest('hex') !== sha256) throw readDifferently('the backup', 'replaced');
 }

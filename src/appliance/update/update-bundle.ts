@@ -143,13 +143,6 @@ export function checkPart(bundle: Bundle, part: Part, onPiece: (bytes: number) =
   if (sha256 !== part.sha256) throw malformed(`its part "${part.name}" is not what was signed`);
 }
 
-/** A medium may read differently the second time, by age or on purpose: what is put in place is what was signed, or nothing. */
-export function readDifferently(): LinesideError {
-  return new LinesideError('MALFORMED', 'the bundle was read differently than before: nothing was switched', {
-    hint: 'The medium that it lies on is failing: copy it elsewhere.',
-  });
-}
-
 function readAt(fd: number, at: number, bytes: number): Buffer {
   const buffer = Buffer.alloc(bytes);
   const read = readSync(fd, buffer, 0, bytes, at);

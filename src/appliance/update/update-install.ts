@@ -18,7 +18,7 @@ import {
 import { dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { freeBytes, notStored, openFault, syncPath, writeSynced, writeWhole } from '../disk.ts';
+import { freeBytes, notStored, openFault, readDifferently, syncPath, writeSynced, writeWhole } from '../disk.ts';
 import { hashed, measured } from '../hash.ts';
 import { Cursor, filePieces, tarEntries } from '../tar.ts';
 import {
@@ -32,15 +32,7 @@ import {
 } from './boot-partition.ts';
 import { compareVersions } from './release.ts';
 import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
-import {
-  type Bundle,
-  checkPart,
-  type Manifest,
-  openBundle,
-  type Part,
-  readDifferently,
-  readPublicKey,
-} from './update-bundle.ts';
+import { type Bundle, checkPart, type Manifest, openBundle, type Part, readPublicKey } from './update-bundle.ts';
 
 export interface InstallOptions {
   readonly file: string;
@@ -72,7 +64,7 @@ export function installUpdate(options: InstallOptions): Installed {
     try {
       checkRoom(bundle, target, facts, slot);
       verifyParts(bundle, options);
-      write({ bundle, device, slot, state, options });
+      write(bundle, device, state, options);
     } finally {
       closeSync(device);
     }
@@ -142,17 +134,11 @@ function verifyParts(bundle: Bundle, { onProgress }: InstallOptions): void {
   checkBootPart(bundle.part('boot'));
 }
 
-interface Write {
-  readonly bundle: Bundle;
-  readonly device: number;
-  readonly slot: Slot;
-  readonly state: SlotState;
-  readonly options: InstallOptions;
-}
-
-function write({ bundle, device, slot, state, options }: Write): void {
+/** `state`: the running slot is the good one. */
+function write(bundle: Bundle, device: number, state: SlotState, options: InstallOptions): void {
   const { target, onProgress, onStep } = options;
   const [boot, root] = bundle.manifest.parts;
+  const slot = otherSlot(state.good);
   const step = (name: string): void => onStep?.(name);
   const counted = (what: string): ((bytes: number) => void) => {
     let done = 0;
@@ -170,8 +156,8 @@ function write({ bundle, device, slot, state, options }: Write): void {
     step('boot');
     const hash = createHash('sha256');
     const content = bundle.part('boot', (piece) => hash.update(piece));
-    unpackBoot(content, slotDir(target, slot), slot, slotDir(target, otherSlot(slot)));
-    if (hash.digest('hex') !== boot.sha256) throw readDifferently();
+    unpackBoot(content, slotDir(target, slot), slot, slotDir(target, state.good));
+    if (hash.digest('hex') !== boot.sha256) throw readDifferently('the bundle', 'switched');
     compareBoot(bundle.part('boot'), slotDir(target, slot));
     step('slot.txt');
     writeSlots(target.bootDir, onTrial(state.good));
@@ -228,7 +214,7 @@ function writeRoot(fd: number, part: Part, content: Cursor, onPiece: (bytes: num
     }
     onPiece(piece.length);
   }
-  if (hash.digest('hex') !== part.sha256) throw readDifferently();
+  if (hash.digest('hex') !== part.sha256) throw readDifferently('the bundle', 'switched');
   fsyncSync(fd);
   if (first !== undefined) writeWhole(fd, first, 0);
   fsyncSync(fd);
