@@ -4,8 +4,7 @@ import { it } from 'node:test';
 import { systemClock } from '../../shared/base/clock.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { Admin } from '../outbox/admin.ts';
-import { FakeBroker } from '../outbox/publisher/broker.fixture.ts';
-import { publisherOn } from '../outbox/publisher/publisher.fixture.ts';
+import { FakeBroker, publisherOn } from '../outbox/publisher/publisher.fixture.ts';
 import { type Answer, startTestServer } from './server.fixture.ts';
 
 it('rows that can never be published are dead letters, alert and audit records; one is requeued, one discarded', async (t) => {

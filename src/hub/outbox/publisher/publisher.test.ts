@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import { createLogger } from '../../../shared/base/logger.ts';
 import { author, breakPage, openStoreIn, recordEvent, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
-import { FakeBroker } from './broker.fixture.ts';
-import { change, changeAtOnce, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
+import { change, changeAtOnce, FakeBroker, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 interface OutboxRow {
   readonly id: number;
