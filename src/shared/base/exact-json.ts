@@ -2,6 +2,7 @@
  * JSON read exactly or not at all. JSON.parse quietly rounds numbers, keeps the last of two equal names and takes any
  * nesting; what is stored and sent on must be what was written, so here those are faults. Pure.
  */
+import { messageOf } from './errors.ts';
 
 interface JsonFault {
   /** Where, as a JSON pointer (RFC 6901); '' is the whole document, also where the text is no JSON at all. */
@@ -26,9 +27,7 @@ export function parseExactJson(text: string): ExactJson {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return {
-      fault: { pointer: '', message: `is not JSON: ${error instanceof Error ? error.message : String(error)}` },
-    };
+    return { fault: { pointer: '', message: `is not JSON: ${messageOf(error)}` } };
   }
   const fault = new Scan(text).run();
   return fault === undefined ? { value } : { fault };

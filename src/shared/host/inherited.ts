@@ -2,6 +2,7 @@
  * The listening sockets that systemd handed over (socket activation, sd_listen_fds(3)): what each is for and where it
  * listens. systemd keeps them open while the process restarts, so that clients wait instead of being refused.
  */
+import ipaddr from 'ipaddr.js';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { isLoopback, type ListenAddress } from '../config/listen.ts';
 
@@ -74,23 +75,16 @@ const AF_UNIX = 1;
 const AF_INET = 2;
 const AF_INET6 = 10;
 const FAMILY_BYTES = 2;
-/** sizeof(struct sockaddr_in) without its padding, and sockaddr_in6. */
-const INET_BYTES = 8;
-const INET6_BYTES = 28;
 
 /** TypeError: a family that nothing here listens on, or a Unix socket without a name. */
 export function addressOf(sockaddr: Uint8Array, fd: number): ListenAddress {
   const view = new DataView(sockaddr.buffer, sockaddr.byteOffset, sockaddr.byteLength);
   const family = sockaddr.length < FAMILY_BYTES ? 0 : view.getUint16(0, true);
   if (family === AF_UNIX) return { kind: 'unix', path: unixName(sockaddr.subarray(FAMILY_BYTES)), fd };
-  if (family === AF_INET && sockaddr.length >= INET_BYTES) {
-    const host = [...sockaddr.subarray(4, 8)].join('.');
-    return { kind: 'tcp', host, port: view.getUint16(2), loopback: isLoopback(host), fd };
-  }
-  if (family === AF_INET6 && sockaddr.length >= INET6_BYTES) {
-    const groups = Array.from({ length: 8 }, (_, i) => view.getUint16(8 + 2 * i).toString(16));
-    // The URL standard's parser writes IPv6 in its one short form (RFC 5952).
-    const host = new URL(`http://[${groups.join(':')}]/`).hostname.slice(1, -1);
+  // The place of the address in sockaddr_in and sockaddr_in6.
+  const [from, to] = family === AF_INET ? [4, 8] : family === AF_INET6 ? [8, 24] : [0, 0];
+  if (to > 0 && sockaddr.length >= to) {
+    const host = ipaddr.fromByteArray([...sockaddr.subarray(from, to)]).toString();
     return { kind: 'tcp', host, port: view.getUint16(2), loopback: isLoopback(host), fd };
   }
   throw new TypeError(`it is of address family ${family}`);
