@@ -76,17 +76,6 @@ describe('chunks', () => {
     assert.equal(quiet(cutter, 29, 30).length, 1);
   });
 
-  it('takes the time in which the process did not run for no silence', () => {
-    const cutter = new ChunkCutter(GAP_MS, FAST_MS);
-    cutter.feed(bytes(1), 1_000, 10);
-    cutter.lookInMs(10);
-    assert.deepEqual(cutter.feed(bytes(2), 1_500, 510), []);
-    assert.ok(cutter.late(510));
-    cutter.polled(511);
-    assert.deepEqual(cutter.look(511), []);
-    assert.equal(quiet(cutter, 511, 511 + FAST_QUIET_MS)[0]?.data.length, 2);
-  });
-
   it('ends a chunk although each look is late, when two polls that are far enough apart found no byte', () => {
     const cutter = new ChunkCutter(GAP_MS, FAST_MS);
     cutter.feed(bytes(1), 1_000, 0);

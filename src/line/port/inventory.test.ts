@@ -29,10 +29,7 @@ test('PL011 of a Pi 4: platform id, name from the device tree, /dev/serial0', as
     { 'of_node/compatible': 'arm,pl011\0arm,primecell\0' },
     { bus: 'amba', driver: 'uart-pl011' },
   );
-  await tree.device(`${path}/fe201000.serial:0`, {}, { bus: 'serial-base', driver: 'ctrl' });
-  const port = `${path}/fe201000.serial:0/fe201000.serial:0.0`;
-  await tree.device(port, {}, { bus: 'serial-base', driver: 'port' });
-  await tree.tty('ttyAMA0', port, { type: '32\n' });
+  await tree.tty('ttyAMA0', await tree.serialCore(path), { type: '32\n' });
   await tree.link('dev/serial0', 'dev/ttyAMA0');
   const node = join(tree.devRoot, 'ttyAMA0');
   assert.deepEqual(await only(inventory), {
@@ -130,14 +127,11 @@ test('CDC-ACM with two interfaces: two ports, told apart', async (t) => {
 });
 
 test('8250 by PNP, below the serial core of new kernels and of old ones', async (t) => {
-  for (const below of ['', '/00:04:0/00:04:0.0']) {
+  for (const isNew of [false, true]) {
     const { tree, inventory } = setup(t);
-    await tree.device('pnp0/00:04', { id: 'PNP0501\nPNP0500\n' }, { bus: 'pnp', driver: 'serial' });
-    if (below !== '') {
-      await tree.device('pnp0/00:04/00:04:0', {}, { bus: 'serial-base', driver: 'ctrl' });
-      await tree.device(`pnp0/00:04${below}`, {}, { bus: 'serial-base', driver: 'port' });
-    }
-    await tree.tty('ttyS0', `pnp0/00:04${below}`, { type: '4\n' });
+    const path = 'pnp0/00:04';
+    await tree.device(path, { id: 'PNP0501\nPNP0500\n' }, { bus: 'pnp', driver: 'serial' });
+    await tree.tty('ttyS0', isNew ? await tree.serialCore(path) : path, { type: '4\n' });
     const port = await only(inventory);
     assert.deepEqual([port.hardwareId, port.driver], ['PNP0501', 'serial']);
   }
@@ -147,9 +141,7 @@ test('a card in a PCI slot: its id and its place', async (t) => {
   const { tree, inventory } = setup(t);
   const card = 'pci0000:00/0000:00:16.3';
   await tree.device(card, { vendor: '0x8086\n', device: '0x8c3d\n' }, { bus: 'pci', driver: 'serial' });
-  await tree.device(`${card}/0000:00:16.3:0`, {}, { bus: 'serial-base', driver: 'ctrl' });
-  await tree.device(`${card}/0000:00:16.3:0/0000:00:16.3:0.0`, {}, { bus: 'serial-base', driver: 'port' });
-  await tree.tty('ttyS4', `${card}/0000:00:16.3:0/0000:00:16.3:0.0`, { type: '4\n' });
+  await tree.tty('ttyS4', await tree.serialCore(card), { type: '4\n' });
   assert.equal((await only(inventory)).hardwareId, 'PCI VID:PID=8086:8C3D LOCATION=0000:00:16.3');
 });
 

@@ -1,7 +1,7 @@
 /** For tests: a /sys and a /dev in a temporary directory, with devices laid out as real kernels lay them out. */
 import { mkdirSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import type { TestContext } from 'node:test';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 
@@ -44,6 +44,15 @@ export class FixtureTree {
     for (const [name, value] of Object.entries(attributes)) await this.file(`${at}/${name}`, value);
     if (names.bus !== undefined) await this.link(`${at}/subsystem`, `sys/bus/${names.bus}`);
     if (names.driver !== undefined) await this.link(`${at}/driver`, `sys/bus/x/drivers/${names.driver}`);
+  }
+
+  /** The two devices of the serial core, which Linux has between a UART and its tty since 6.5; the path of the lower one. */
+  async serialCore(path: string): Promise<string> {
+    const control = `${path}/${basename(path)}:0`;
+    await this.device(control, {}, { bus: 'serial-base', driver: 'ctrl' });
+    const port = `${control}/${basename(control)}.0`;
+    await this.device(port, {}, { bus: 'serial-base', driver: 'port' });
+    return port;
   }
 
   /** The tty `name` of the device at `path`, in class tty, with its node in /dev. */
