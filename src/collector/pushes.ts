@@ -1,10 +1,10 @@
-/** The pushes that are open: so many at a time, one a device. A newer one ends the older, which may long be dead. */
+/** The open pushes: a limited number, one for each device. A newer push ends the older one, whose box may be gone. */
 import type { Clock, Timer } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 
-/** Why a push was ended by this side. */
+/** Why the collector ended a push. */
 export class PushEnded extends Error {
   readonly kind: 'cancelled' | 'displaced' | 'idle' | 'stopping' | 'revoked';
 
@@ -39,7 +39,7 @@ export class Pushes {
     return turn;
   }
 
-  /** The push is this device's, from now on the only one. */
+  /** Makes the push the only one of this device. */
   claim(turn: PushTurn, deviceId: string): void {
     const older = this.#byDevice.get(deviceId);
     if (older === turn) return;
@@ -61,7 +61,7 @@ export class Pushes {
   }
 }
 
-/** One push: waits for its batches, and for whatever ends it from this side. */
+/** One push: waits for its batches, and for the collector's reason to end it. */
 export class PushTurn {
   deviceId = '';
   readonly #clock: Clock;
@@ -81,7 +81,7 @@ export class PushTurn {
     this.#wake?.(this.#ended);
   }
 
-  /** The next batch; rejects with what ended the push instead. */
+  /** The next batch; rejects with the reason if the push was ended. */
   next<T>(iterator: AsyncIterator<T>): Promise<IteratorResult<T, unknown>> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
@@ -116,10 +116,10 @@ export class PushTurn {
   }
 }
 
-// Two running boxes with one device.id, as after a backup of one was restored on the other: their logs would be taken for one
-// box's. A box has one connection at a time and never returns to an earlier one; two boxes take turns on two.
+// Two running boxes with one device.id, as after a backup of one was restored on the other: their logs would be mixed. A box has
+// one connection at a time and never returns to an earlier one; two boxes alternate between two.
 
-/** One port number that NAT gives a second time is no second box: each of the two has to come back. */
+/** A port number that NAT assigns twice is no second box: each of the two connections has to return. */
 const RETURNS = 2;
 const REPORT_EVERY_MS = 3_600_000;
 

@@ -58,7 +58,7 @@ type Ending =
   | 'whole'
   /** The last record was not written to its end, or it is zeros: a crash. */
   | 'torn'
-  /** Something is wrong, and there is more behind it. */
+  /** A record is damaged, and more follows it. */
   | 'damaged';
 
 export interface Tail {
@@ -88,7 +88,7 @@ export async function* readSegment(file: FileHandle): AsyncGenerator<Uint8Array,
   }
 }
 
-/** A record is broken: is it only the last one, or is something else behind it? */
+/** A record is broken: torn if it is the last one, else damaged. */
 async function brokenEnding(input: Input, length: number, sum: number, isRead: boolean): Promise<Ending> {
   if (isRead) return (await input.some()) === undefined ? 'torn' : 'damaged';
   if (length > 0) return length <= MAX_BATCH_BYTES ? 'torn' : 'damaged';
@@ -112,7 +112,7 @@ class Input {
     this.#file = file;
   }
 
-  /** Nothing is left: asked after a take() that had too little. */
+  /** Nothing is left, after a take() that found too little. */
   get isAtEnd(): boolean {
     return this.#from === this.#to;
   }
@@ -135,7 +135,7 @@ class Input {
     return taken;
   }
 
-  /** Makes room for so many bytes and reads on; false at the end of the file. */
+  /** Makes room for so many bytes and reads more; false at the end of the file. */
   async #fill(bytes: number): Promise<boolean> {
     const into = bytes > this.#buffer.length ? Buffer.allocUnsafe(bytes + READ_BYTES) : this.#buffer;
     this.#buffer.copy(into, 0, this.#from, this.#to);

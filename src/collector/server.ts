@@ -47,7 +47,7 @@ export interface Collector {
   readonly stop: () => Promise<void>;
 }
 
-/** CONFIG_INVALID if it must not, or cannot, be started with these options. */
+/** CONFIG_INVALID if these options are not allowed or cannot work. */
 export async function startCollector(
   options: CollectorOptions,
   clock: Clock,
@@ -62,7 +62,7 @@ export async function startCollector(
   await store.start();
   const pushes = new Pushes(clock);
   const refused = new AuthFailureLog(clock, logger);
-  // Its own, so that strangers at the door do not hide what is wrong with a box.
+  // A log of its own, so that unknown callers do not hide the faults of a box.
   const notTaken = new AuthFailureLog(clock, logger);
   const { tokens: file } = options;
   const tokens = new TokenWatch({ file, clock, logger, parse: parseDeviceTokens, mayBeMissing: false });
@@ -84,7 +84,7 @@ export async function startCollector(
     pushes: () => pushes.count,
     async stop() {
       pushes.close();
-      // The answers to the pushes have to reach the boxes.
+      // Time for the answers to the pushes to reach the boxes.
       await endsWithin(clock, STOP_GRACE_MS, listener.drain());
       server.forceShutdown();
       listener.cut();
@@ -152,7 +152,7 @@ async function listen(
   listener.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
-    // The peer sees that it ended; a socket without a listener would end the process.
+    // A socket without an error listener would end the process.
     socket.on('error', () => socket.destroy());
   });
   listener.on(listener instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {

@@ -44,7 +44,7 @@ export interface ServiceContext {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly sharedIds: SharedIds;
-  /** Batches and questions that are not taken. */
+  /** Refused calls. */
   readonly refused: AuthFailureLog;
   /** undefined: every machine that reaches the address may push for any device. */
   readonly authenticate: Authenticator | undefined;
@@ -84,7 +84,7 @@ async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (erro
   callback(error, value);
 }
 
-/** Logged for the collector's operator; the box itself handles the others. */
+/** Refusals that are logged for the operator of the collector; the box handles the others. */
 const noted: ReadonlySet<status> = new Set([
   status.INVALID_ARGUMENT,
   status.PERMISSION_DENIED,
@@ -92,13 +92,13 @@ const noted: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
 ]);
 
-/** One call of Push. Answers up to where its last log is on the disk. */
+/** One call of Push. Answers the position up to which its last log is on the disk. */
 async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.PushResult.$Properties> {
   const { pushes, store, sharedIds } = parts;
   const owner = ownerOf(call);
   const turn = pushes.begin(() => authenticateAgain(parts, call));
   if (owner !== undefined) pushes.claim(turn, owner);
-  call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box went away')));
+  call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box disconnected')));
   const iterator = call.iterator({ destroyOnReturn: false });
   let deviceId = '';
   /** What was stored, by its log; the last one is the last key. */
@@ -127,7 +127,7 @@ async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.
     }
     return { throughId: await flush() };
   } catch (error) {
-    // The batches before the failure are kept, and soon on the disk: the next push begins behind them.
+    // The batches before the failure are kept and flushed: the next push begins after them.
     await flush().catch(() => undefined);
     throw error;
   } finally {
@@ -182,8 +182,8 @@ function statusOf(thrown: unknown, logger: Logger): Outcome {
   return { code: status[errorCatalogue[error.code].grpc], details: text.slice(0, MAX_DETAILS_CHARS).toWellFormed() };
 }
 
-// In front of every call: identifies the caller, or refuses before a byte of a message is read; and hands a push its batches one
-// by one, where grpc-js would read sixteen of 4 MiB ahead.
+// Before every call: identifies the caller, or refuses before a byte of a message is read; and gives a push its batches one by
+// one: grpc-js would read sixteen of 4 MiB ahead.
 
 /** Whose token it is. Rejects with UNAUTHENTICATED. */
 export type Authenticator = (authorization: readonly string[]) => Promise<string>;
@@ -194,7 +194,7 @@ const DEVICE = 'lineside-internal-device';
 /** A batch as it came. */
 export class Received {
   readonly bytes: Uint8Array;
-  /** The next one may come. */
+  /** Lets the next batch be read. */
   done: () => void = () => undefined;
 
   constructor(bytes: Uint8Array) {

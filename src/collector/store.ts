@@ -22,7 +22,7 @@ export class Store {
   readonly #logger: Logger;
   readonly #disk: Disk;
   #release: () => void = () => undefined;
-  /** By directory, the one that was used longest ago first. */
+  /** By directory, the least recently used first. */
   readonly #opened = new Map<string, Opened>();
 
   constructor(dir: string, logger: Logger, disk = realDisk) {
@@ -31,7 +31,7 @@ export class Store {
     this.#disk = disk;
   }
 
-  /** CONFIG_INVALID where it cannot be used, CONFLICT where another collector uses it. */
+  /** CONFIG_INVALID: the directory cannot be used. CONFLICT: another collector uses it. */
   async start(): Promise<void> {
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o750 });
@@ -44,7 +44,7 @@ export class Store {
     }
   }
 
-  /** Up to where a log is here, durably; 0 where there is nothing, and nothing is made for asking. */
+  /** Up to which id a log is stored durably; 0: nothing is stored. Creates nothing. */
   async position(deviceId: string, logId: string): Promise<Long> {
     const dir = this.#place(deviceId, logId);
     if (!this.#opened.has(dir) && !(await isThere(dir))) return Long.UZERO;
@@ -57,7 +57,7 @@ export class Store {
     await this.#using(dir, (log) => log.append(encoded, batch));
   }
 
-  /** All of them; rejects when one cannot be flushed. */
+  /** Closes all logs; rejects if one cannot be flushed. */
   async stop(): Promise<void> {
     const opened = [...this.#opened.values()];
     this.#opened.clear();
@@ -71,7 +71,7 @@ export class Store {
     return join(this.#dir, directoryName(deviceId), directoryName(logId));
   }
 
-  /** For a log that is not here yet. */
+  /** Checks the limits for a log that is not stored yet. */
   async #checkRoom({ deviceId, logId }: lineside.v1.UpstreamBatch, dir: string): Promise<void> {
     if (await isThere(dir)) return;
     const logs = await namesIn(join(this.#dir, directoryName(deviceId)));
@@ -128,8 +128,8 @@ async function namesIn(dir: string): Promise<string[]> {
 }
 
 /**
- * One collector at a time uses a directory: the kernel's lock on a file in it ends with the process that holds it, however
- * that ends. Answers what releases it. CONFLICT: another one has it.
+ * One collector at a time uses a directory: the kernel releases the lock on a file in it when the process ends. Answers the
+ * function that releases it. CONFLICT: another collector has it.
  */
 function lockDirectory(dir: string): () => void {
   const fd = openLockFile(join(dir, 'collector.lock'));

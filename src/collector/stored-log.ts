@@ -12,7 +12,7 @@ import { glance } from './batch-check.ts';
 import { MAX_UNSYNCED_BYTES, SEGMENT_BYTES } from './limits.ts';
 import { DIGITS, encodeRecord, MARK, readSegment, segmentName, segmentNames, type Tail } from './segment.ts';
 
-/** The calls that may fail for want of room, or because the disk does. */
+/** The calls that fail if the disk is full or broken. */
 export interface Disk {
   open(path: string, flags: string): Promise<FileHandle>;
   write(file: FileHandle, bytes: Uint8Array, position: number): Promise<void>;
@@ -31,7 +31,7 @@ export const realDisk: Disk = {
   truncate: (file, size) => file.truncate(size),
 };
 
-/** What a batch brings beside the ids that it covers: worth keeping even where the ids are known. */
+/** Corrections and open ends of a batch: kept even if its ids are stored already. */
 function extrasOf({ gaps, clockCorrections }: lineside.v1.UpstreamBatch): string {
   const openEnded = gaps.filter((gap) => gap.openEnded);
   if (clockCorrections.length === 0 && openEnded.length === 0) return '';
@@ -45,20 +45,20 @@ export class StoredLog {
   /** undefined: there is no file yet, or it has to be read again after a failure. */
   #file: FileHandle | undefined;
   #size = 0;
-  /** So much of the file is on the disk. */
+  /** Bytes of the file that are flushed. */
   #durableSize = 0;
   /** Where the file that is written to began. */
   #fileFrom = Long.UZERO;
   #position = Long.UZERO;
   #durable = Long.UZERO;
   #unsyncedBytes = 0;
-  /** The last ones stored: a batch that comes again brings the same. */
+  /** The last ones stored: a repeated batch has the same. */
   #extras = '';
   /** One operation at a time. */
   #busy: Promise<unknown> = Promise.resolve();
   #isLost = false;
 
-  /** Looks at the end of what is stored, and cuts off what was not finished. A log that is not there yet is empty. */
+  /** Reads the last file and cuts off an unfinished record. A log that is not stored yet is empty. */
   static async open(dir: string, logger: Logger, disk = realDisk, segmentBytes = SEGMENT_BYTES): Promise<StoredLog> {
     const log = new StoredLog(dir, disk, segmentBytes);
     try {
@@ -81,7 +81,7 @@ export class StoredLog {
     return this.#isLost;
   }
 
-  /** Appends the batch, unless all of it is there already. Not on the disk before sync(). Rejects with nothing stored. */
+  /** Appends the batch unless all of it is stored already. On the disk after sync(). If it rejects, nothing was stored. */
   append(encoded: Uint8Array, batch: lineside.v1.UpstreamBatch): Promise<void> {
     return this.#alone(async () => {
       if (batch.afterId.greaterThan(this.#position)) throw new AheadOfPosition(batch.afterId, this.#position);
@@ -95,7 +95,7 @@ export class StoredLog {
     });
   }
 
-  /** Up to where the log is on the disk, once it is. */
+  /** Flushes; answers the position up to which the log is on the disk. */
   sync(): Promise<Long> {
     return this.#alone(async () => {
       await this.#sync();
@@ -205,7 +205,7 @@ export class StoredLog {
     this.#unsyncedBytes += bytes.length;
   }
 
-  /** Cuts off what the failed write left; where even that fails, the next to open the file does it. */
+  /** Cuts off what the failed write left; if that fails too, the next to open the file does it. */
   async #undo(file: FileHandle): Promise<void> {
     try {
       await this.#disk.truncate(file, this.#size);
@@ -273,7 +273,7 @@ export class AheadOfPosition extends Error {
   }
 }
 
-/** No room, by whatever limit. */
+/** No room: disk, quota or file size. */
 const FULL: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
 function storageError(what: string, error: unknown): LinesideError {

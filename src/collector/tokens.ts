@@ -6,7 +6,7 @@ import { digestOf, newToken } from '../shared/auth/tokens.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { idFault } from './batch-check.ts';
 
-/** CONFIG_INVALID where a line is not understood; it is named by its number, never quoted: it may hold a token. */
+/** CONFIG_INVALID names a faulty line by its number and never quotes it: it may hold a token. */
 export function parseDeviceTokens(file: string, text: string): KnownToken<string>[] {
   const tokens: KnownToken<string>[] = [];
   for (const [at, line] of text.split('\n').entries()) {
@@ -20,7 +20,7 @@ export function parseDeviceTokens(file: string, text: string): KnownToken<string
   return tokens;
 }
 
-/** Stores the hash of a new token for a device, beside those it has, and returns the token, which cannot be had again. */
+/** Stores the hash of a new token for a device, beside those it has, and returns the token, which is shown this once. */
 export function addDeviceToken(file: string, deviceId: string): string {
   const fault =
     idFault('the device id', deviceId) ||

@@ -24,9 +24,9 @@ import {
 } from './collector-channel.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
 
-/** A question without an answer for so long has none. */
+/** Time limit of the call for the position. */
 const POSITION_LIMIT_MS = 30_000;
-/** A batch gets this, and what it takes at the slowest rate worth waiting for: a dead link is noticed by keepalive long before. */
+/** Time limit of a push, beside the time that the batch takes at the slowest rate: keepalive notices a dead link long before. */
 const SEND_LIMIT_MS = 60_000;
 const SLOWEST_BYTES_PER_S = 1_000;
 /** Of a reason that the collector gives; it is logged. */
@@ -44,11 +44,11 @@ export class CollectorTransport implements Transport {
   #changed: () => void = () => undefined;
   #channel: CollectorChannel | undefined;
   #state: TransportState = { connected: false, reason: '' };
-  /** Until the collector says that it cannot unpack. */
+  /** False once the collector has reported that it cannot decompress. */
   #compresses: boolean;
   #token = '';
   #overheadBytes = 0;
-  /** How often a connection came about. */
+  /** Connections made so far. */
   #connections = 0;
   #isOpen = false;
   #pingsFromMs = 0;
@@ -101,7 +101,7 @@ export class CollectorTransport implements Transport {
   }
 
   async position(logId: string, signal: AbortSignal): Promise<number> {
-    const wentOut = this.#watchLink();
+    const mayHaveSent = this.#watchLink();
     try {
       const { throughId } = await this.#call(POSITION_LIMIT_MS, signal, ({ client }, options) =>
         client.getPosition({ deviceId: this.#deviceId, logId }, options),
@@ -112,13 +112,13 @@ export class CollectorTransport implements Transport {
       const { reason, isReached } = this.#failed(error);
       throw new LinesideError(isReached ? 'CONFLICT' : 'NOT_READY', reason, { cause: error });
     } finally {
-      if (wentOut()) this.#overheadBytes += CALL_BYTES;
+      if (mayHaveSent()) this.#overheadBytes += CALL_BYTES;
     }
   }
 
   async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
-    const wentOut = this.#watchLink();
+    const mayHaveSent = this.#watchLink();
     try {
       const { throughId } = await this.#call(limitMs, signal, ({ client }, options) =>
         client.push(single(batch), options),
@@ -129,18 +129,18 @@ export class CollectorTransport implements Transport {
       return { kind: 'unreached', reason };
     } catch (error) {
       const { reason, isReached, isPermanent } = this.#failed(error);
-      if (!isReached) return { kind: 'unreached', reason, unsent: !wentOut() };
+      if (!isReached) return { kind: 'unreached', reason, unsent: !mayHaveSent() };
       return { kind: 'refused', reason, permanent: isPermanent };
     }
   }
 
-  /** Whether anything can have gone out since: not where there was no connection all the while. */
+  /** Whether anything can have been sent since: not if there was no connection at any time. */
   #watchLink(): () => boolean {
     const before = this.#isOpen ? -1 : this.#connections;
     return () => before !== this.#connections;
   }
 
-  /** Each call with the secrets as their files are now: a token that was replaced needs no restart. */
+  /** Each call reads the files of the secrets again: a replaced token needs no restart. */
   async #call<T>(
     limitMs: number,
     signal: AbortSignal,
@@ -154,7 +154,7 @@ export class CollectorTransport implements Transport {
     });
   }
 
-  /** The channel, another one where what it was made of has changed. */
+  /** The channel; a new one if its secrets have changed. */
   async #connect(): Promise<CollectorChannel> {
     const secrets = await readCollectorSecrets(this.#settings);
     this.#stopping.signal.throwIfAborted();
@@ -210,7 +210,7 @@ export class CollectorTransport implements Transport {
     }
     const isReached = code !== undefined && !unreached.has(code);
     const reason = this.#reasonOf(error);
-    // A handshake that fails has cost what one costs.
+    // A failed handshake costs as much as a successful one.
     if (/certificate|tls|ssl|handshake/i.test(reason)) this.#overheadBytes += connectionCost(false);
     this.#set({ connected: isReached, reason });
     return { reason, isReached, isPermanent: code !== undefined && isTooLarge(code, reason) };
@@ -233,7 +233,7 @@ export class CollectorTransport implements Transport {
 
 type Headers = ReturnType<CollectorChannel['metadata']>;
 
-/** Why there is no connection, from what grpc-js says of it, as the broker's troubles are said. */
+/** Why there is no connection, by the error text of grpc-js. */
 const troubles: readonly (readonly [RegExp, string])[] = [
   [/ECONNREFUSED/, 'nothing listens there (connection refused): the collector is down, or upstream.collector is wrong'],
   [/ENETUNREACH|EHOSTUNREACH/, 'there is no route to the collector: check the network'],
@@ -248,7 +248,7 @@ function inWords({ code, details }: ClientError): string {
   return known?.[1] ?? `${Status[code]}: ${details.replace(/ Resolution note: $/, '')}`;
 }
 
-/** The collector did not get it, or it is not known whether it did. */
+/** The collector did not receive the call, or it is unknown whether it did. */
 const unreached: ReadonlySet<Status> = new Set([
   Status.UNAVAILABLE,
   Status.DEADLINE_EXCEEDED,

@@ -10,7 +10,7 @@ import type { Broker, BrokerState, KafkaOptions, Outcome, OutgoingMessage } from
 import { SCHEMA_VERSION } from './packer.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './transport.ts';
 
-/** A broker that answers does so within this; then it is let go of until the next try. */
+/** A broker answers within this, or the producer is stopped until the next try. */
 const CONNECT_MS = 30_000;
 /**
  * Bytes of a connection made: three to the broker (the first, the producer's own, the one that maintains the topic), each
@@ -22,7 +22,7 @@ const SECURE_CONNECT_BYTES = 56 * 1_024;
 const KEPT_BYTES_PER_S = 100;
 const OUTAGE_CHECK_MS = 500;
 const PATIENCE_MS = 5_000;
-/** A producer that does not end within this ends with the process. */
+/** A producer that does not stop within this ends with the process. */
 const STOP_MS = 900;
 
 export interface KafkaTransportOptions {
@@ -56,7 +56,7 @@ export class KafkaTransport implements Transport {
   #state: TransportState = { connected: false, reason: 'not tried yet' };
   #keptSinceMs = 0;
   #overhead = 0;
-  #letting: Promise<void> = Promise.resolve();
+  #releasing: Promise<void> = Promise.resolve();
   #stopped = false;
   /** At first, and after each connection. */
   #isPatient = true;
@@ -126,32 +126,32 @@ export class KafkaTransport implements Transport {
     }
     this.#state = { connected: broker.state().connected, reason: outcome.reason };
     // librdkafka abandons its copy, so that it is not sent beside its successor.
-    if (outcome.kind === 'unreached') this.#letGo();
+    if (outcome.kind === 'unreached') this.#release();
     return outcome;
   }
 
   rest(): void {
-    this.#letGo();
+    this.#release();
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#outageCheck?.cancel();
-    this.#letGo();
-    await endsWithin(this.#o.clock, STOP_MS, this.#letting);
+    this.#release();
+    await endsWithin(this.#o.clock, STOP_MS, this.#releasing);
   }
 
   async #connected(signal: AbortSignal): Promise<void> {
     const { clock, newBroker } = this.#o;
-    await this.#letting;
+    await this.#releasing;
     const broker = this.#broker ?? (await newBroker());
     if (signal.aborted || this.#stopped) throw this.#unreached('it is being stopped');
     if (this.#broker === undefined) this.#begin(broker);
     await withLimit(clock, CONNECT_MS, signal, (limit) => this.#until(() => broker.state().connected, limit));
     const { connected, reason } = broker.state();
     if (connected && !signal.aborted) return;
-    // Trying on costs bytes where the link is up and the broker is not.
-    this.#letGo();
+    // Retrying costs bytes if the link is up and the broker is not.
+    this.#release();
     throw this.#unreached(reason);
   }
 
@@ -170,7 +170,7 @@ export class KafkaTransport implements Transport {
     this.#onChange = () => {};
   }
 
-  /** A connection that is just being made, or comes back at once, is no outage. */
+  /** A connection that is being made, or is restored at once, is no outage. */
   async #outage(signal: AbortSignal): Promise<string> {
     const { outage, clock } = this.#o;
     const end = clock.monoMs() + (this.#isPatient ? PATIENCE_MS : 0);
@@ -217,17 +217,17 @@ export class KafkaTransport implements Transport {
 
   #gone(broker: Broker): void {
     const { reason } = broker.state();
-    this.#letGo();
+    this.#release();
     this.#state = { connected: false, reason: reason === '' ? 'the connection to the broker is lost' : reason };
   }
 
-  /** The producer is stopped; what it still has is settled, or lost with it. */
-  #letGo(): void {
+  /** Stops the producer; its outstanding message is settled, or lost with it. */
+  #release(): void {
     const broker = this.#broker;
     if (broker === undefined) return;
     this.#countKept();
     this.#broker = undefined;
-    this.#letting = broker.stop(0);
+    this.#releasing = broker.stop(0);
   }
 
   #countKept(): void {

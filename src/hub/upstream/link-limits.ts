@@ -5,13 +5,13 @@
 
 /** Before anything is known of the link: a second of 64 kbit/s. */
 const FIRST_BYTES = 8 * 1024;
-/** Never below: what the protocols add would be most of it. */
+/** The least: below it the overhead of the protocols would be most of the batch. */
 export const MIN_BYTES = 4 * 1024;
 /** A batch that took less may be followed by one of twice its size, */
 const SHORT_MS = 500;
 /** one that took more by one of half. */
 const LONG_MS = 1_500;
-/** Of a batch so small that it is mostly what the protocols add. */
+/** Of a batch so small that most of it is overhead of the protocols. */
 const MAX_RATIO = 2;
 /** A second of the cap may be saved up. */
 const SAVED_MS = 1_000;
@@ -63,11 +63,11 @@ export class Pace {
   arrived(bytes: number, cost: number, tookMs: number): void {
     if (bytes > 0) this.#ratio += (Math.min(MAX_RATIO, cost / bytes) - this.#ratio) / 4;
     if (tookMs > LONG_MS) this.#bytes = this.#within(bytes / 2);
-    // A small one says little of what a large one would take.
+    // A small batch says little about the time of a large one.
     else if (tookMs < SHORT_MS && bytes > this.#bytes / 2) this.#bytes = this.#within(this.#bytes * 2);
   }
 
-  /** One did not, or not in time. */
+  /** A batch did not arrive, or not in time. */
   failed(): void {
     this.#bytes = this.#within(this.#bytes / 2);
   }

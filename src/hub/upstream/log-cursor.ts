@@ -11,10 +11,10 @@ import { halves, type Packed, Packer, withoutEntry } from './packer.ts';
 import type { Transport } from './transport.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
-/** The line is on the same machine; asking costs a call of a millisecond. */
+/** The line is on the same machine: a status call takes a millisecond. */
 const REFRESH_MS = 1_000;
 const MIN_REFRESH_MS = 100;
-/** A restart of the line is no news. */
+/** A restart of the line is shorter than this and is not logged. */
 const AWAY_MS = 15_000;
 
 export interface LogCursorOptions {
@@ -32,7 +32,7 @@ export class LogCursor {
   #packer: Packer | undefined;
   /** Parts of a batch that was too large, before what the packer has. */
   #parts: Packed[] = [];
-  /** Handed out, and not with the remote yet. */
+  /** Handed out, and not acknowledged by the remote yet. */
   #out: Packed | undefined;
   #now: LineState | undefined;
   #trouble = 'not asked yet';
@@ -76,7 +76,7 @@ export class LogCursor {
     return this.#refreshAtMs - nowMs;
   }
 
-  /** How long what was read still waits for company. */
+  /** Milliseconds until what was read is sent, even if it fills no batch. */
   lingerMs(nowMs: number): number {
     return this.#readSinceMs === undefined ? 0 : this.#readSinceMs + this.#o.lingerMs - nowMs;
   }
@@ -158,7 +158,7 @@ export class LogCursor {
     return this.#out;
   }
 
-  /** A batch with nothing in it but what is sent along; undefined: nothing was ever begun. */
+  /** A batch without entries and gaps, for corrections; undefined: no log is being sent yet. */
   emptyBatch(): Packed | undefined {
     const { current } = this.#positions;
     if (current === undefined) return undefined;
@@ -172,7 +172,7 @@ export class LogCursor {
     this.#parts.unshift(...(halves(packed) ?? [withoutEntry(packed, reason)]));
   }
 
-  /** It is with the remote. */
+  /** The remote has the batch. */
   acknowledged({ throughId }: Packed): void {
     this.#out = undefined;
     this.#positions.moved(throughId);
@@ -226,7 +226,7 @@ export class LogCursor {
     packer.overtaken(firstId - 1, 'the outage was longer than the log reaches back');
   }
 
-  /** Keeps to the log that is sent now: to its end, if it was replaced, and then to the next one. */
+  /** Follows the log that is sent now: to its end if it was replaced, then the next one. */
   #follow(): void {
     const positions = this.#positions;
     for (;;) {

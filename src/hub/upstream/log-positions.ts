@@ -32,12 +32,12 @@ export class LogPositions {
     return this.#all;
   }
 
-  /** That is sent now; undefined: nothing was ever stored, or the line was never asked. */
+  /** The log that is sent now; undefined: nothing was stored yet, or the line has not answered yet. */
   get current(): LogPosition | undefined {
     return this.#all[0];
   }
 
-  /** The current log is gone, and another is there. */
+  /** The current log was replaced by another. */
   get isReplaced(): boolean {
     return this.#all.length > 1;
   }
@@ -72,13 +72,13 @@ export class LogPositions {
     if (current !== undefined) this.#all[0] = { ...current, afterId: lastId, lastId };
   }
 
-  /** The replaced log is done with. */
+  /** The replaced log is sent to its end. */
   next(): void {
     if (this.isReplaced) this.#all.shift();
   }
 }
 
-// Since when something waits to be sent: from the log's end whenever it was read. Bounded, whatever waits.
+// Since when something waits to be sent, by the log's end at each reading. Bounded.
 
 /** Ends of the log seen closer together than this are kept as one. */
 const APART_MS = 5_000;
@@ -109,7 +109,7 @@ export class Lag {
     });
   }
 
-  /** Milliseconds since the oldest entry above the id was there; 0: none is. */
+  /** Milliseconds since the oldest entry above the id was seen; 0: there is none. */
   ageMs(afterId: number, nowMs: number): number {
     const first = this.#ends.find(([lastId]) => lastId > afterId);
     return first === undefined ? 0 : nowMs - first[1];

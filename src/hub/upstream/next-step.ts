@@ -10,11 +10,11 @@ export interface Situation {
   readonly hasMore: boolean;
   /** Read and not packed: nothing, less than a batch, a batch. */
   readonly read: 'nothing' | 'some' | 'enough';
-  /** Milliseconds that what was read still waits for company. */
+  /** Milliseconds until what was read is sent, even if it fills no batch. */
   readonly lingerMs: number;
   /** The times of entries that were sent can be corrected now. */
   readonly correctable: boolean;
-  /** A batch is made and waits to be sent. */
+  /** A batch waits to be sent. */
   readonly packed: boolean;
   /** Milliseconds until the remote is tried again. */
   readonly retryMs: number;

@@ -1,5 +1,5 @@
 /**
- * Cuts what is read of one log into batches for the central side: of one boot each, of bounded size, each going on where the
+ * Cuts what is read of one log into batches for the central side: of one boot each, of bounded size, each continuing where the
  * one before ended, so that together they cover every id once. Pure.
  */
 import Long from 'long';
@@ -71,9 +71,9 @@ export class Packer {
   readonly logId: string;
   #items: Item[] = [];
   #bytes = 0;
-  /** Everything up to here was taken. */
+  /** Everything up to this id was taken. */
   #afterId: number;
-  /** Everything up to here was read. */
+  /** Everything up to this id was read. */
   #readTo: number;
   #isEnded = false;
 
@@ -114,7 +114,7 @@ export class Packer {
     this.#push(items, Number(nextAfterId));
   }
 
-  /** Retention took the entries up to this id. */
+  /** Retention removed the entries up to this id. */
   overtaken(lastId: number, reason: string): void {
     if (lastId > this.#readTo) this.#push([itemOf(gapOf(Cause.OVERTAKEN, this.#readTo + 1, lastId, reason))], lastId);
   }

@@ -1,7 +1,7 @@
 /**
  * Ships the serial log to the central side: reads what is stored, packs it, sends it a batch at a time, and moves its position
  * when the remote has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
- * takes; what is held in memory is one batch and what was read for the next.
+ * takes; memory holds one batch and the entries read for the next.
  */
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
@@ -42,7 +42,7 @@ const RETRY_MAX_MS = 15_000;
 const REST_MS = 600_000;
 /** After an unexpected failure, and while the position file cannot be read. */
 const FAILED_PASS_MS = 1_000;
-/** Beyond the limits of asking and sending. */
+/** Beyond the time limits of the calls. */
 const STILL_MS = 90_000;
 
 interface Held {
@@ -81,7 +81,7 @@ export class Shipper {
     this.#stats = new UpstreamStats(logger, transport.name);
     this.#cursor = new LogCursor({ ...options, lingerMs, stats: this.#stats });
     this.#persistedState = new PersistedState({ ...options, maxBytesPerDay, stats: this.#stats, cursor: this.#cursor });
-    // An entry that cannot be sent does not keep the other passes from succeeding.
+    // One entry that cannot be sent does not stop the other passes.
     const failures = { failed: (error: string) => this.#stats.unexpected.failed(error), recovered: () => undefined };
     const limits = { retryFirstMs: FAILED_PASS_MS, retryMaxMs: FAILED_PASS_MS, stalledMs: sendLimitMs + STILL_MS };
     this.#loop = new Loop({ pass: (signal) => this.#pass(signal), failures, clock, ...limits });
@@ -192,7 +192,7 @@ export class Shipper {
     const { logId, ranges } = this.#persistedState.unset;
     const corrections = await this.#cursor.asked(signal, () =>
       correctionsOf(ranges, (id) => {
-        // Many questions, each with a time limit of its own.
+        // Many reads, each with a time limit of its own.
         this.#loop.beat();
         return timeAt(line, logId, id, signal);
       }),
@@ -272,7 +272,7 @@ export class Shipper {
       this.#mostBytes = Math.max(MIN_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
       this.#cursor.cut(packed, outcome.reason);
     } else if (outcome.kind === 'refused' && outcome.permanent && correctsTo > 0) {
-      // No entry waits for a correction that can never go.
+      // No entry waits for a correction that can never be sent.
       this.#held = undefined;
       this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
     }
@@ -313,7 +313,7 @@ export class Shipper {
     this.#state = state === 'waiting for the transport' ? this.#waitingForTransport() : state;
     const nowMs = this.#o.clock.monoMs();
     if (state === 'up to date') this.#idleSinceMs ??= nowMs;
-    // Without room in the budget not even for a connection that is kept.
+    // The budget has no room even for a kept connection.
     const rests = this.#idleSinceMs !== undefined && nowMs - this.#idleSinceMs >= REST_MS;
     if (rests || state === 'waiting for the budget') {
       this.#o.transport.rest();

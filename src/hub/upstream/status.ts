@@ -4,7 +4,7 @@ import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 
 export type UpstreamState =
   | 'off'
-  /** Nothing waits: all that is stored was sent. */
+  /** Everything stored was sent. */
   | 'up to date'
   | 'sending'
   | 'waiting for the line'
@@ -12,7 +12,7 @@ export type UpstreamState =
   | 'waiting for the collector'
   /** The day's data budget is used up. */
   | 'waiting for the budget'
-  /** Change events go first. */
+  /** Change events are sent first. */
   | 'waiting for change events'
   /** The remote refuses what it is sent. */
   | 'refused';
@@ -35,18 +35,18 @@ export interface UpstreamStatus {
   /** Bytes on the link: compressed, with what the protocol adds, and whatever had to be sent again. */
   readonly wireBytes: number;
   readonly batches: number;
-  /** Batches that were not stored at the first try, and went again. */
+  /** Batches that were not stored at the first try, and were sent again. */
   readonly repeatedBatches: number;
   readonly gapsSent: number;
-  /** Entries in the gaps that were sent: that the central side will never have. */
+  /** Entries in the gaps that were sent: the central side will never have them. */
   readonly entriesLost: number;
   /** Of the last 24 h of running time. */
   readonly budgetUsedBytes: number;
   /** 0: none. */
   readonly budgetLimitBytes: number;
-  /** Everything up to this id of the log is with the remote. */
+  /** The remote has everything up to this id of the log. */
   readonly position: number;
-  /** '': the line was not asked yet. */
+  /** '': the line has not answered yet. */
   readonly logId: string;
 }
 

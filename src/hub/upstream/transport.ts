@@ -13,16 +13,16 @@ export interface BatchRange {
 
 /** It cost on the link what cost() had announced, or a little less. */
 export type SendOutcome =
-  /** Durably with the remote. */
+  /** The remote has it durably. */
   | { readonly kind: 'stored' }
-  /** The remote was reached and refused it. `permanent`: it can never go as it is (too large, malformed). */
+  /** The remote was reached and refused it. `permanent`: it can never be sent unchanged (too large, malformed). */
   | { readonly kind: 'refused'; readonly reason: string; readonly permanent: boolean }
   /** It may or may not have arrived. `unsent`: nothing of it was sent, so that it cost nothing. */
   | { readonly kind: 'unreached'; readonly reason: string; readonly unsent?: boolean };
 
 export interface TransportState {
   readonly connected: boolean;
-  /** Why not, or what the last trouble was; '' when there is none. */
+  /** Why not, or the last fault; '' if there is none. */
   readonly reason: string;
 }
 
@@ -36,7 +36,7 @@ export interface Transport {
    */
   position(logId: string, signal: AbortSignal): Promise<number | undefined>;
   /**
-   * Resolves once the encoded UpstreamBatch is durably with the remote, or could not be brought there. Never rejects;
+   * Resolves once the encoded UpstreamBatch is durably with the remote, or could not be delivered. Never rejects;
    * has a time limit of its own. When the signal fires: 'unreached', at once.
    */
   send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome>;
@@ -56,6 +56,6 @@ export interface Transport {
   state(): TransportState;
   /** Begins to connect, and retries. The caller is notified when state() has changed. */
   start(changed: () => void): void;
-  /** Disconnects, when no call is under way any more. Always resolves within a second. */
+  /** Disconnects; called when no call is in flight. Always resolves within a second. */
   stop(): Promise<void>;
 }

@@ -47,7 +47,7 @@ export class UpstreamStats {
     this.#budget = outage('the data budget of 24 h is used up, the serial log waits', 'the data budget has room again');
   }
 
-  /** The remote answers; after a refusal that does not mean that it takes batches again. */
+  /** The remote answers; after a refusal this does not mean that it accepts batches again. */
   reached(): void {
     if (!this.#refused) this.connected();
   }
