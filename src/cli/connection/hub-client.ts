@@ -10,7 +10,7 @@ import { badAnswer, Fields } from './answers.ts';
 import { tlsOptions, unreachable } from './diagnose.ts';
 import { endpointText } from './endpoint.ts';
 import type { Place } from './secrets.ts';
-import { tooSlow } from './service.ts';
+import { giveToken, tooSlow } from './service.ts';
 
 interface HubLimits {
   readonly stop: AbortSignal;
@@ -229,10 +229,7 @@ function queryText(query: Query): string {
 
 /** `next`: where the hub gives no hint of its own. */
 const meanings: Readonly<Record<number, readonly [outcome: Outcome, next: string]>> = {
-  401: [
-    'denied',
-    'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
-  ],
+  401: ['denied', giveToken],
   403: ['denied', 'This needs a token with another role: see lineside token list on the box.'],
   404: ['nothing', ''],
   410: ['nothing', ''],

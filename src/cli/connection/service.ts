@@ -63,6 +63,9 @@ export function tooSlow(limitMs: number): CliFailure {
 
 type Meaning = readonly [code: string, outcome: Outcome, next: string];
 
+/** Of both interfaces. */
+export const giveToken =
+  'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.';
 const openFirst = 'Open one: lineside open PORT (lineside devices lists them).';
 const seeLog = 'See the log of the service: journalctl -u lineside.';
 /** What the service says to callers of its RPCs; the command says it in its own words. */
@@ -88,11 +91,7 @@ const grpcMeanings: Readonly<Record<number, Meaning>> = {
   13: ['INTERNAL', 'refused', seeLog],
   14: ['UNAVAILABLE', 'unreachable', 'Try again: the service may be starting or stopping.'],
   15: ['DATA_LOSS', 'lost', 'Read what is left with --from-start.'],
-  16: [
-    'UNAUTHENTICATED',
-    'denied',
-    'Give a valid one: --token-file FILE, or LINESIDE_TOKEN_FILE; "lineside token list" on the box names them.',
-  ],
+  16: ['UNAUTHENTICATED', 'denied', giveToken],
 };
 
 export const grpcUnavailable = 14;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { drivesTerminal, testFiles } from '../drive.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
-import { cli, hub, hubForEach, subscription } from './fake-hub.fixture.ts';
+import { cli, deadLetter, hub, hubForEach, subscription } from './fake-hub.fixture.ts';
 
 const files = testFiles();
 hubForEach(files);
@@ -31,19 +31,7 @@ const draft = {
   updatedBy: 'bob\x9b',
   updatedAt: at,
 };
-const dead = {
-  id: 3,
-  diedAt: at,
-  attempts: 1,
-  reason: 'larger than the broker takes\x1b[2J',
-  topic: 't.public',
-  dictionary: 'pumps',
-  businessKey: 'P-3',
-  action: 'updated',
-  txTime: at,
-  scope: 'PUBLIC',
-  envelope: { n: 3 },
-};
+const dead = deadLetter(3);
 const record = { at, actor: 'anna', action: 'outbox.dlq', subject: 'row 1', details: { id: 1 } };
 const mes = subscription('1', { dictionaries: ['pumps', 'valves'], name: 'mes' });
 const blocked = subscription('1', { name: 'mes', blocked: 'its consumer has lost the scope INTERNAL\x1b[2J' });

@@ -230,7 +230,7 @@ async function bodyText(request: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString('utf8');
 }
 
-// What the interface answers of webhooks.
+// What the interface answers of the outbox and of webhooks.
 
 const at = '2026-03-01T09:30:00+00:00';
 
@@ -251,6 +251,12 @@ export function subscription(id: string, more: JsonObject = {}): JsonObject {
     blocked: '',
     ...more,
   };
+}
+
+export function deadLetter(id: number, more: JsonObject = {}): JsonObject {
+  const record = { dictionary: 'pumps', businessKey: `P-${id}`, action: 'updated', txTime: at, scope: 'PUBLIC' };
+  const reason = 'larger than the broker takes\x1b[2J';
+  return { id, diedAt: at, attempts: 1, reason, topic: 't.public', ...record, envelope: { n: id }, ...more };
 }
 
 export function attempt(number: number, more: JsonObject = {}): JsonObject {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { drivesTerminal, run, testFiles } from '../drive.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
-import { cli, httpSocket, hub, hubForEach, quietOutbox } from './fake-hub.fixture.ts';
+import { cli, deadLetter, httpSocket, hub, hubForEach, quietOutbox } from './fake-hub.fixture.ts';
 
 hubForEach(testFiles());
 
@@ -18,13 +18,6 @@ const offline: JsonObject = {
     topics: [],
   },
 };
-
-function dead(id: number): JsonObject {
-  const at = '2026-03-01T09:30:00+00:00';
-  const record = { dictionary: 'pumps', businessKey: `P-${id}`, action: 'updated', txTime: at, scope: 'PUBLIC' };
-  const reason = 'larger than the broker takes\x1b[2J';
-  return { id, diedAt: at, attempts: 1, reason, topic: 'refdata.cuod.events.public', ...record, envelope: { n: id } };
-}
 
 describe('outbox', () => {
   it('says in words what waits, since when, why, and that nothing is lost', async () => {
@@ -104,10 +97,10 @@ describe('outbox', () => {
 describe('a dead letter', () => {
   it('is shown with its event, found on any page', async () => {
     hub.pageSize = 2;
-    hub.answers['GET admin/outbox/dead-letters'] = [dead(1), dead(2), dead(3)];
+    hub.answers['GET admin/outbox/dead-letters'] = [1, 2, 3].map((id) => deadLetter(id));
     const shown = await cli('outbox', 'dead-letters', 'show', '3');
     assert.match(shown.stdout, /^Dead letter +3, since .*\nReason .*\(after 1 attempt\)\n(.*\n)*\{\n {2}"n": 3\n\}\n$/);
-    hub.answers['GET admin/outbox/dead-letters'] = [{ ...dead(4), scope: 'RESTRICTED', envelope: null }];
+    hub.answers['GET admin/outbox/dead-letters'] = [deadLetter(4, { scope: 'RESTRICTED', envelope: null })];
     const withheld = await cli('outbox', 'dead-letters', 'show', '4');
     assert.match(withheld.stdout, /\nEvent +not shown: your token does not open the scope RESTRICTED\n$/);
     const none = await cli('outbox', 'dead-letters', 'show', '9');

@@ -118,17 +118,7 @@ describe('log', () => {
     service.log(1, 'a');
     service.log(1, 'b');
     for (const entry of service.entries.slice(1)) entry.id = 7;
-    service.gaps = [
-      {
-        firstId: u64(2),
-        lastId: u64(2),
-        entries: u64(5),
-        bytes: u64(50),
-        fromMs: u64(0),
-        toMs: u64(1),
-        reason: 'disk full',
-      },
-    ];
+    service.gaps = [gap(2)];
     const { stdout } = await cli('log', '--text');
     assert.match(stdout, /RX a\n-- 5 entries \(50 bytes\) not stored: disk full, .* --\n.*RX b\n$/);
     assert.match((await cli('log', '--json')).stdout, /\n\{"gap":\{"firstId":2,.*"reason":"disk full"\}\}\n/);
@@ -136,6 +126,16 @@ describe('log', () => {
 });
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
+/** Five entries of 50 bytes that share an id. */
+const gap = (id: number) => ({
+  firstId: u64(id),
+  lastId: u64(id),
+  entries: u64(5),
+  bytes: u64(50),
+  fromMs: u64(1_700_000_000_500),
+  toMs: u64(1_700_000_000_900),
+  reason: 'disk full',
+});
 
 describe('log export', () => {
   it('writes raw bytes of one direction or both, in order', async () => {
@@ -181,17 +181,7 @@ describe('log export', () => {
     service.log(1, '', 'only a note');
     service.log(1, big);
     for (const entry of service.entries.slice(3)) entry.id = 9;
-    service.gaps = [
-      {
-        firstId: u64(4),
-        lastId: u64(4),
-        entries: u64(5),
-        bytes: u64(50),
-        fromMs: u64(1_700_000_000_500),
-        toMs: u64(1_700_000_000_900),
-        reason: 'disk full',
-      },
-    ];
+    service.gaps = [gap(4)];
     const file = at('line.pcapng');
     const exported = await cli('log', 'export', '--format', 'pcapng', '-o', file);
     assert.equal(exported.status, 0);

@@ -11,6 +11,7 @@ import { directionName, portStateName } from '../output/json.ts';
 import { secondsAsMs } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import type { Position } from './log-query.ts';
+import { longestWaitSeconds, maxPayloadBytes, pieces } from './packets.ts';
 import { LiveSession } from './reader.ts';
 import { settingsText } from './settings.ts';
 
@@ -58,7 +59,6 @@ export class LineSplitter {
   }
 }
 
-const longestWaitSeconds = 86_400;
 /** A device that answers a command does so within this, seen from a script. */
 const usualWaitMs = 1000;
 
@@ -102,8 +102,6 @@ async function monitor(call: Call<MonitorOptions>): Promise<number> {
 const enterBytes = { cr: Buffer.from('\r'), lf: Buffer.from('\n'), crlf: Buffer.from('\r\n') } as const;
 /** How soon a lost port is said: people notice after a second or two. */
 const statusMs = 1000;
-/** serial.max_payload_bytes as it is unless the configuration says less. */
-const maxPayloadBytes = 65_536;
 /** After Ctrl-] the last keys still get their answers, for so long. */
 const farewellMs = 1000;
 const pollMs = 20;
@@ -115,7 +113,7 @@ class Monitor {
   readonly #stop: AbortSignal;
   readonly #printer: EntryPrinter;
   #packetSize = 0;
-  #held = Buffer.alloc(0);
+  #held: Buffer = Buffer.alloc(0);
   #portState = '';
   #column = 0;
   #refused = false;
@@ -215,17 +213,9 @@ class Monitor {
 
   /** The bytes as packets; with a packet size, what does not fill one waits for more. */
   #packets(bytes: Buffer): Buffer[] {
-    const size = this.#packetSize === 0 ? maxPayloadBytes : this.#packetSize;
-    const all = Buffer.concat([this.#held, bytes]);
-    const packets: Buffer[] = [];
-    let at = 0;
-    for (; at + size <= all.length; at += size) packets.push(all.subarray(at, at + size));
-    this.#held = all.subarray(at);
-    if (this.#packetSize === 0 && this.#held.length > 0) {
-      packets.push(this.#held);
-      this.#held = Buffer.alloc(0);
-    }
-    return packets;
+    const { whole, rest } = pieces(Buffer.concat([this.#held, bytes]), this.#packetSize || maxPayloadBytes);
+    this.#held = this.#packetSize === 0 ? Buffer.alloc(0) : rest;
+    return this.#packetSize === 0 && rest.length > 0 ? [...whole, rest] : whole;
   }
 
   async #answered(answer: serial.SendResponse): Promise<void> {

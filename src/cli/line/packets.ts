@@ -20,7 +20,7 @@ type Line = serial.SerialConfig;
 
 /** Between two looks into an empty buffer: the contract has no waiting receive. `log --follow` shows bytes at once. */
 const pollMs = 50;
-const longestWaitSeconds = 86_400;
+export const longestWaitSeconds = 86_400;
 
 const sendOptions = [
   option('--hex <bytes>', 'bytes in hex: "01 03 00 0a"'),
@@ -162,7 +162,14 @@ function lineTimeMs(line: Line, bytes: number): number {
 // A file or standard input as pieces of a fixed size, the last one perhaps shorter.
 
 /** serial.max_payload_bytes as it is unless the box's configuration says less. */
-const maxPayloadBytes = 65_536;
+export const maxPayloadBytes = 65_536;
+
+/** The bytes as pieces of a size, and what does not fill one. */
+export function pieces(all: Buffer, size: number): { readonly whole: Buffer[]; readonly rest: Buffer } {
+  const count = Math.floor(all.length / size);
+  const whole = Array.from({ length: count }, (_, n) => all.subarray(n * size, (n + 1) * size));
+  return { whole, rest: all.subarray(count * size) };
+}
 
 /**
  * The size of a file's packets: the port's own, else what the line carries in a second, so that an answer comes well
@@ -193,11 +200,10 @@ async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): 
     held.push(part);
     heldBytes += part.length;
     if (heldBytes < size) continue;
-    const all = Buffer.concat(held);
-    let at = 0;
-    for (; at + size <= all.length; at += size) yield all.subarray(at, at + size);
-    held = [all.subarray(at)];
-    heldBytes = all.length - at;
+    const { whole, rest } = pieces(Buffer.concat(held), size);
+    yield* whole;
+    held = [rest];
+    heldBytes = rest.length;
   }
   if (heldBytes > 0) yield Buffer.concat(held);
 }
