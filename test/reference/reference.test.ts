@@ -8,7 +8,6 @@ import { describe, it } from 'node:test';
 import { tables } from './alerts-page.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf } from './commands.ts';
-import { lineOf } from './first-difference.ts';
 import { pages } from './pages.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -49,3 +48,11 @@ describe('the reference', () => {
     assert.deepEqual(faults, []);
   });
 });
+
+/** Where two texts begin to differ. */
+function lineOf(before: string, after: string): string {
+  const [was, is] = [before.split('\n'), after.split('\n')];
+  const at = is.findIndex((line, i) => line !== was[i]);
+  const i = at === -1 ? is.length : at;
+  return `line ${i + 1}\n  is:        ${was[i] ?? '(the end)'}\n  should be: ${is[i] ?? '(the end)'}`;
+}
