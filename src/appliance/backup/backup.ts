@@ -191,19 +191,16 @@ function statOf(source: string): Stats | undefined {
 }
 
 function checkSpace(out: string, databases: readonly SourceDatabase[], small: readonly SourceFile[]): void {
-  const sizes = databases.map(({ source }) => sizeOf(source));
+  const sizes = databases.map(({ source }) => bytesOf(source) + bytesOf(`${source}-wal`));
   const sum = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0);
   // One database at a time lies there twice.
   const needed = sum(sizes) + Math.max(0, ...sizes) + sum(small.map(({ bytes }) => bytes)) + slackBytes;
   demandRoom(dirname(out), needed, 'the backup', 'Name a file on a larger medium; --no-log leaves the serial log out.');
 }
 
-/** With what its write-ahead log holds beyond. */
-function sizeOf(database: string): number {
-  return [database, `${database}-wal`].reduce(
-    (all, path) => all + (statSync(path, { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  );
+/** 0 if it does not exist. */
+function bytesOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 // One database of a running service into a file of its own, as it was at one moment.
@@ -231,12 +228,13 @@ async function copyDatabase(
     const pageSize = Number(connection.pragma('page_size', { simple: true }));
     const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
     const version = versionOf(connection);
-    const started = walBytes(source);
+    const wal = `${source}-wal`;
+    const started = bytesOf(wal);
     const mostGrowth = Math.max(minWalGrowthBytes, statSync(source).size / walGrowthDivisor);
     await connection.backup(target, {
       progress({ totalPages, remainingPages }) {
         onProgress((totalPages - remainingPages) * pageSize, totalPages * pageSize);
-        if (walBytes(source) - started > mostGrowth) throw tooBusy(source);
+        if (bytesOf(wal) - started > mostGrowth) throw tooBusy(source);
         return pages;
       },
     });
@@ -270,10 +268,6 @@ function check(source: string, target: string): void {
   } finally {
     closeQuietly(copy);
   }
-}
-
-function walBytes(source: string): number {
-  return statSync(`${source}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function tooBusy(source: string): LinesideError {
