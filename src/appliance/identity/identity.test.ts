@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
 import { connect, createServer } from 'node:tls';
 import { realDisk } from '../disk.ts';
-import { dispose, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
+import { dispose, identityFiles, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
 import { commit } from '../transaction.ts';
 import {
   avahiService,
@@ -109,15 +109,7 @@ test('parts that do not belong together are told apart from a whole identity', (
   const other = newTrial();
   t.after(() => dispose(other));
   commit(other.box, realDisk, planIdentity(other.box, names, NOW_MS).changes);
-  const places = [
-    'identity.json',
-    'tls/ca.crt',
-    'tls/server.crt',
-    'ca/ca.key',
-    'secrets/line/tls.key',
-    'secrets/hub/tls.key',
-  ];
-  for (const place of places) {
+  for (const place of identityFiles) {
     const own = file(place);
     for (const wrong of [other.box.text(`/etc/lineside/${place}`) ?? '', own.slice(0, own.length / 2), '']) {
       writeFileSync(trial.box.path(`/etc/lineside/${place}`), wrong);

@@ -69,6 +69,16 @@ export function trialIn(dir: string, disk: Disk): Trial {
   };
 }
 
+/** Below /etc/lineside. */
+export const identityFiles = [
+  'identity.json',
+  'tls/ca.crt',
+  'tls/server.crt',
+  'ca/ca.key',
+  'secrets/line/tls.key',
+  'secrets/hub/tls.key',
+] as const;
+
 /** The identity of the box, which must be whole. */
 export function identityIn({ box }: Trial): Identity {
   const found = findIdentity(box);

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
 import { etcEntries } from '../backup/backup-archive.ts';
-import { dispose, identityIn, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
+import { dispose, identityFiles, identityIn, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { applySetup } from './setup.ts';
 import { wirelessKey } from './setup-plan.ts';
 
@@ -70,16 +70,7 @@ test('nothing is shared between two cards flashed from one image', (t) => {
   const other = newTrial();
   t.after(() => dispose(other));
   for (const one of [trial, other]) applySetup(one);
-  const files = [
-    'ca/ca.key',
-    'tls/ca.crt',
-    'tls/server.crt',
-    'secrets/line/tls.key',
-    'identity.json',
-    'tokens.json',
-    'setup/claim',
-  ];
-  for (const file of files) {
+  for (const file of [...identityFiles, 'tokens.json', 'setup/claim']) {
     assert.notEqual(trial.etc(`lineside/${file}`), '', file);
     assert.notEqual(trial.etc(`lineside/${file}`), other.etc(`lineside/${file}`), file);
   }
