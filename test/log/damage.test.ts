@@ -207,28 +207,9 @@ test('a large file opens at once and is checked afterwards: damage is found with
 });
 
 const storedBefore = 20;
+/** Other losses are found by the same check: src/shared/storage/database-files.test.ts. */
 const losses: Record<string, { harm: (path: string, t: TestContext) => void | Promise<void>; found: RegExp }> = {
-  'removed with its companions': {
-    harm: (path) => {
-      for (const file of [path, `${path}-wal`, `${path}-shm`]) unlinkSync(file);
-    },
-    found: /log\.db was removed/,
-  },
   'removed alone': { harm: (path) => unlinkSync(path), found: /log\.db was removed/ },
-  'renamed over by another log': {
-    harm: (path) => {
-      const other = new Database(`${path}.other`);
-      other.exec('CREATE TABLE other (one INTEGER)');
-      other.close();
-      renameSync(`${path}.other`, path);
-    },
-    found: /log\.db was replaced by another file/,
-  },
-  truncated: { harm: (path) => truncateSync(path, 0), found: /log\.db was truncated/ },
-  'robbed of its write-ahead log by truncation': {
-    harm: (path) => truncateSync(`${path}-wal`, 0),
-    found: /log\.db-wal was truncated/,
-  },
   'overwritten in its place by another log': {
     harm: async (path, t) => {
       const other = temporaryDirectory(t);

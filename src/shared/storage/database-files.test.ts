@@ -1,6 +1,6 @@
 /** What happens to the content of an open file: checkpoints and new times are no harm, any other content is. */
 import assert from 'node:assert/strict';
-import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, renameSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
@@ -42,6 +42,26 @@ for (const [name, change] of Object.entries(harmless)) {
     write(connection);
     files.checkpoint('PASSIVE');
     files.verify();
+  });
+}
+
+const replace = (path: string): void => {
+  copyFileSync(path, `${path}.other`);
+  renameSync(`${path}.other`, path);
+};
+const losses: readonly (readonly [text: string, harm: (path: string) => void])[] = [
+  ['store.db was removed', (path) => unlinkSync(path)],
+  ['store.db was replaced by another file', replace],
+  ['store.db was truncated', (path) => truncateSync(path)],
+  ['store.db-wal was truncated', (path) => truncateSync(`${path}-wal`)],
+];
+for (const [text, harm] of losses) {
+  test(`the loss is found: ${text}`, (t) => {
+    const { path, connection, files } = open(t, 'store-1');
+    write(connection);
+    files.verify();
+    harm(path);
+    assert.throws(() => files.verify(), { code: 'FILE_LOST', message: `${text} while lineside was running` });
   });
 }
 
