@@ -27,7 +27,7 @@ test('every webhook command is understood by the interface, and understands its 
   );
   assert.match(await cli('list'), /\n1 +mes +paused +PUBLIC.* +https:\/\/mes\.example\.com\/hook\n$/);
   assert.match(await cli('show', '1'), /^Subscription +1 \(mes\)\nState +paused/);
-  assert.match(await cli('resume', '1', ...reason), /goes on/);
+  assert.match(await cli('resume', '1', ...reason), /is resumed/);
   assert.match(await cli('pause', '1', ...reason), /is paused/);
   const version = (JSON.parse(await cli('show', '1', '--json')) as { version: number }).version;
   const all = ['--all-dictionaries', '--all-actions', '--all-categories'];
