@@ -122,8 +122,10 @@ export class KafkaBroker implements Broker {
       session.produce(message);
     } catch (error) {
       const fault = faultOf(error);
-      const outcome = thrownOutcome(fault, this.#sentMessage(message.topic, bytes));
+      const sent = this.#sentMessage(message.topic, bytes);
+      const outcome = thrownOutcome(fault, sent);
       if (outcome === 'full') return this.#full();
+      this.#checkTopicsAfter(fault, sent);
       // The line of librdkafka's log with the reason usually comes first.
       if (isFatal(fault) && !this.#fatal) this.#fatallyFailed(this.#fatalReason);
       return outcome === 'offline' ? 'offline' : this.#refuseUnsent(message, outcome);
@@ -265,9 +267,14 @@ export class KafkaBroker implements Broker {
       // The broker answers, so a partition has no leader, or the link is too slow for this message.
       this.#lastRefusal = { topic: taken.topic, reason: `${taken.topic}: ${outcome.reason}` };
     }
+    this.#checkTopicsAfter(fault, sent);
+    this.#settle(id, outcome);
+  }
+
+  /** A refusal that the topics as last checked do not explain has them checked soon. */
+  #checkTopicsAfter(fault: Fault, sent: SentMessage): void {
     const isNews = isTopicMissing(fault.text) || isLimitOutdated(fault, sent);
     if (isNews && this.#topics.topicMissing()) this.#wake();
-    this.#settle(id, outcome);
   }
 
   #reached(): void {
