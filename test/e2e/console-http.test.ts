@@ -91,7 +91,7 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     assert.deepEqual([refused.status, (refused.body as { code: string }).code], [409, 'NOT_CONNECTED']);
 
     const opened = await post('/api/v1/line/open', config(sim));
-    assert.equal(opened.status, 200);
+    assert.equal(opened.status, 200, JSON.stringify(opened.body));
     assert.equal((opened.body as { portState: string }).portState, 'open');
     const watched = await read('follow=true&last=1');
     const ping = Buffer.from('PING\r\n');
