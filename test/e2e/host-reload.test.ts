@@ -12,7 +12,7 @@ import { openNotifySocket } from '../../src/shared/host/notify-socket.fixture.ts
 import { serial } from '../../src/shared/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort } from './faults.ts';
-import { ownLog, startBoth, startHub } from './hub.ts';
+import { type Both, ownLog, startBoth, startHub } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 import { tailLog } from './tail.ts';
@@ -32,6 +32,15 @@ function change(file: string, sections: Readonly<Record<string, Toml>>): void {
 function replace(file: string, text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
+}
+
+const TAKEN = / info configuration reloaded/;
+const REFUSED = / error the configuration is faulty/;
+
+async function reload(both: Both, pattern: RegExp): Promise<void> {
+  const from = both.logLines.length;
+  process.kill(both.linePid, 'SIGHUP');
+  await both.waitFor(pattern, from);
 }
 
 test('with a port open under traffic: no byte is lost, live keys count, others are named, a faulty file is refused', async (t) => {
@@ -113,16 +122,12 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
 
 test('a hub starts itself again for what is its own, and for nothing else', async () => {
   const both = await startBoth();
-  const reload = async (from: number): Promise<void> => {
-    process.kill(both.linePid, 'SIGHUP');
-    await both.waitFor(/ info configuration reloaded/, from);
-  };
   const first = both.pid();
   change(both.configFile, { log: { max_age_days: 3 } });
-  await reload(both.logLines.length);
+  await reload(both, TAKEN);
   const from = both.logLines.length;
   change(both.configFile, { outbox: { keep_published_days: 3 } });
-  await reload(from);
+  await reload(both, TAKEN);
   await both.waitFor(/ info hub stopping why="the configuration has changed: outbox\.keep_published_days"/, from);
   await both.waitFor(/ info the hub ended and is started again how="exit status 0"/, from);
   await both.waitFor(/ info hub ready /, from);
@@ -134,9 +139,7 @@ test('a hub starts itself again for what is its own, and for nothing else', asyn
 
   const second = both.pid();
   change(both.configFile, { kafka: { compression: 'none at all' } });
-  const beforeFault = both.logLines.length;
-  process.kill(both.linePid, 'SIGHUP');
-  await both.waitFor(/ error the configuration is faulty/, beforeFault);
+  await reload(both, REFUSED);
   assert.equal(both.pid(), second);
   assert.equal(await both.stop(), 0);
 });
@@ -152,9 +155,7 @@ test('beside a faulty file every command works that does not need it, and the re
     ['two', '\nthis is no TOML\n', /line \d+: /, /line \d+/],
   ] as const) {
     replace(configFile, `${good}${fault}`);
-    const from = both.logLines.length;
-    process.kill(both.linePid, 'SIGHUP');
-    await both.waitFor(/ error the configuration is faulty/, from);
+    await reload(both, REFUSED);
     await until('the alert', async () => /ConfigurationRefused/.test((await cli('alerts')).stdout) || undefined);
     const status = await cli('status');
     assert.match(status.stdout, new RegExp(`^Configuration +REFUSED at the last reload.*${shown.source}`, 'm'));
@@ -167,9 +168,7 @@ test('beside a faulty file every command works that does not need it, and the re
     assert.doesNotMatch((await cli('token', 'list')).stdout, new RegExp(`^${name}\t`, 'm'));
   }
   replace(configFile, good);
-  const from = both.logLines.length;
-  process.kill(both.linePid, 'SIGHUP');
-  await both.waitFor(/ info configuration reloaded/, from);
+  await reload(both, TAKEN);
   const { stdout, stderr } = await cli('status');
   assert.deepEqual([/REFUSED/.test(stdout), stderr], [false, '']);
   assert.equal(await both.stop(), 0);
