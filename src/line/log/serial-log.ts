@@ -16,10 +16,10 @@ import type { LineRecorder, LogRun, LogSnapshot, ReadRequest, TimeSource } from 
 import { Pressure } from './pending-queue.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
+import { TimeMarks } from './segments.ts';
 import { logFileName } from './store/schema.ts';
 import { type Appended, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
 import { Tail } from './tail.ts';
-import { TimeMarks } from './time-marks.ts';
 
 export interface SerialLogOptions {
   /** Holds log.db. */
