@@ -72,7 +72,7 @@ export class FakeWebhooks {
       store,
       keyFile,
       egress: { faults: async (url) => urlFaults(url) },
-      consumers: { scopesOf: () => scopes, onChanged: () => {} },
+      consumers: { scopesOf: () => scopes, isKnown: () => true, onChanged: () => {} },
       runningNow: () => 0,
       planner: { caughtUp: async () => {}, cursor: () => lastEvent(store) },
       logger: silentLogger,

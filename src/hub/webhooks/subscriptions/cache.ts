@@ -9,8 +9,8 @@ import type { Secrets, Subscription } from './subscription.ts';
 export interface Consumers {
   /** undefined: there is no such consumer. */
   scopesOf(name: string): readonly Scope[] | undefined;
-  /** False until the tokens could be read once since the start. Default: true. */
-  isKnown?(): boolean;
+  /** False until the tokens could be read once since the start. */
+  isKnown(): boolean;
   /** A consumer was added or removed, or its scopes changed. */
   onChanged(listener: () => void): void;
 }
@@ -95,7 +95,7 @@ export class SubscriptionCache {
 
   /** Why nothing is sent to it (consumer removed, no scope open, secret unreadable), or ''. See also openScopes(). */
   blocked(subscription: Subscription): string {
-    if (this.#consumers.isKnown?.() === false) return unknownText;
+    if (!this.#consumers.isKnown()) return unknownText;
     const { consumer } = subscription;
     const open = this.#consumers.scopesOf(consumer);
     const entry = this.#entries.get(subscription.id);

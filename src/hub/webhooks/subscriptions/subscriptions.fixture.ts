@@ -32,6 +32,10 @@ class FakeConsumers implements Consumers {
     return this.tokens.get(name);
   }
 
+  isKnown(): boolean {
+    return true;
+  }
+
   onChanged(listener: () => void): void {
     this.#listeners.push(listener);
   }
