@@ -1,15 +1,17 @@
 /** A collector whose disk is full: a real one, as small as can be. */
 import assert from 'node:assert/strict';
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { Status } from 'nice-grpc';
 import { mountSmall } from '../shared/base/small-disk.fixture.ts';
-import { stored, temporaryDirectory, words } from './batches.fixture.ts';
+import { stored, words } from './batches.fixture.ts';
 import { connect, refused, start } from './client.fixture.ts';
 
 it('refuses what a full disk cannot take, keeps what it has, and goes on when there is room', async (t) => {
-  const place = temporaryDirectory();
+  // mountSmall() removes it: a directory that removes itself would do so before the file system is unmounted.
+  const place = mkdtempSync(join(tmpdir(), 'lineside-collector-full-'));
   if (!mountSmall(t, place, 'size=256k')) return;
   writeFileSync(join(place, 'ballast'), Buffer.alloc(128 * 1024));
   const { dir, port } = await start(t, { dir: join(place, 'logs') });
