@@ -144,7 +144,7 @@ async function configure(argv: readonly string[]): Promise<Asked | number> {
 /** The sockets that systemd opened for this process, if it did: those of a hub's child are opened by the hub itself. */
 async function handedOver(role: Role): Promise<Handed> {
   if (process.env.LISTEN_FDS === undefined) return {};
-  const { inheritedSockets, listenersFor } = await import('../shared/host/inherited.ts');
+  const { inheritedSockets, listenersFor } = await import('../shared/host/systemd-sockets.ts');
   return listenersFor(await inheritedSockets(process.env), role === 'hub' ? ['http'] : ['grpc']);
 }
 

@@ -11,7 +11,7 @@ import { pidsOfUnit } from '../../shared/base/processes.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';
-import { promisedSockets } from '../../shared/host/socket-units.ts';
+import { promisedSockets } from '../../shared/host/systemd-sockets.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, type Findings, failed, needsRoot, objectIn, ok, orFine, skipped, warning } from '../check.ts';
 import { type CheckContext, type ConfiguredContext, within } from '../check-context.ts';

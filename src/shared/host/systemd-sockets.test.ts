@@ -1,8 +1,10 @@
 /** Sockets of this very process stand in for inherited ones where their numbers fit; test/e2e/activation.test.ts has real ones. */
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
-import { addressOf, inheritedSockets, listenersFor } from './inherited.ts';
+import { addressOf, inheritedSockets, listenersFor, promisedIn, socketUnits } from './systemd-sockets.ts';
 
 const address = { kind: 'unix', path: '/run/lineside/grpc.sock', fd: 3 } as const;
 
@@ -10,13 +12,13 @@ function invalid(pattern: RegExp): (error: unknown) => boolean {
   return (error) => error instanceof LinesideError && error.code === 'CONFIG_INVALID' && pattern.test(error.message);
 }
 
-test('sockets for another process are left alone, and no child is told of them', async () => {
+test('sockets for another process are left alone, and no child gets their variables', async () => {
   const env = { LISTEN_PID: '1', LISTEN_FDS: '2', LISTEN_FDNAMES: 'grpc:grpc', LISTEN_PIDFDID: '9', HOME: '/root' };
   assert.deepEqual(await inheritedSockets(env), []);
   assert.deepEqual(env, { HOME: '/root' });
 });
 
-test('a number that is none, or absurd, is refused before any descriptor is looked at', async () => {
+test('a number that is none, or absurd, is refused before any descriptor is used', async () => {
   for (const count of ['x', '-1', '1e1', '65', ''])
     await assert.rejects(
       inheritedSockets({ LISTEN_PID: '7', LISTEN_FDS: count }, 7),
@@ -84,3 +86,38 @@ const bad: readonly (readonly [string, string, RegExp])[] = [
 for (const [what, hex, pattern] of bad) {
   test(`sockaddr: refuses one ${what}`, () => assert.throws(() => addressOf(bytes(hex), 3), pattern));
 }
+
+const shown = `Listen=/run/lineside/http.sock (Stream)
+Id=lineside-hub.socket
+LoadState=loaded
+ActiveState=inactive
+
+Listen=[::]:8443 (Stream)
+Listen=10.0.0.7:8444 (Stream)
+Id=lineside-hub-lan.socket
+LoadState=loaded
+ActiveState=active
+
+Id=lineside-local.socket
+LoadState=masked
+ActiveState=inactive
+
+Id=lineside-lan.socket
+LoadState=not-found
+ActiveState=inactive
+`;
+const hub = { unit: 'lineside-hub.socket', isOpen: false, addresses: ['/run/lineside/http.sock'] };
+const lan = { unit: 'lineside-hub-lan.socket', isOpen: true, addresses: ['[::]:8443', '10.0.0.7:8444'] };
+
+test('what systemd shows of the socket units, without those that promise nothing', () => {
+  assert.deepEqual(promisedIn(shown, true), [hub, lan]);
+  assert.deepEqual(promisedIn(shown, false), [hub], 'no certificate, no listener of the LAN');
+  assert.deepEqual(promisedIn('', true), []);
+});
+
+test('every socket unit there is is asked for', () => {
+  const units = readdirSync(resolve(import.meta.dirname, '../../../systemd')).filter((name) =>
+    name.endsWith('.socket'),
+  );
+  assert.deepEqual([...socketUnits].sort(), units.sort());
+});
