@@ -13,14 +13,15 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statfsSync,
   statSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { freeBytes, notStored, openFault, readDifferently, syncPath, writeSynced, writeWhole } from '../disk.ts';
 import { hashed, measured } from '../hash.ts';
-import { Cursor, filePieces, tarEntries } from '../tar.ts';
+import { Cursor, filePieces, type TarEntry, tarEntries } from '../tar.ts';
 import {
   type BootFacts,
   readBootFacts,
@@ -62,8 +63,8 @@ export function installUpdate(options: InstallOptions): Installed {
     const slot = otherSlot(facts.slot);
     const device = openRoot(target.rootDevice(facts, slot));
     try {
-      checkRoom(bundle, target, facts, slot);
-      verifyParts(bundle, options);
+      checkRootFits(bundle, target, facts, slot);
+      verifyParts(bundle, slot, options);
       write(bundle, device, state, options);
     } finally {
       closeSync(device);
@@ -108,30 +109,23 @@ function checkState({ good, trying }: SlotState, { slot }: BootFacts): void {
   });
 }
 
-function checkRoom({ manifest }: Bundle, target: UpdateTarget, facts: BootFacts, slot: Slot): void {
-  const [boot, root] = manifest.parts;
+function checkRootFits({ manifest }: Bundle, target: UpdateTarget, facts: BootFacts, slot: Slot): void {
+  const [, root] = manifest.parts;
   const room = sizeOfDevice(target.rootDevice(facts, slot));
-  if (root.bytes > room) {
-    throw new LinesideError('TOO_LARGE', `the root of the bundle has ${root.bytes} bytes, slot ${slot} takes ${room}`, {
-      hint: 'It is for a card with another layout: write a new card.',
-    });
-  }
-  const free = freeBytes(target.bootDir) + bytesIn(slotDir(target, slot));
-  if (boot.bytes > free) {
-    throw new LinesideError('STORAGE_FULL', `the boot files have ${boot.bytes} bytes, the boot partition has ${free}`, {
-      hint: "Remove from it what is not lineside's.",
-    });
-  }
+  if (root.bytes <= room) return;
+  throw new LinesideError('TOO_LARGE', `the root of the bundle has ${root.bytes} bytes, slot ${slot} takes ${room}`, {
+    hint: 'It is for a card with another layout: write a new card.',
+  });
 }
 
-function verifyParts(bundle: Bundle, { onProgress }: InstallOptions): void {
+function verifyParts(bundle: Bundle, slot: Slot, { target, onProgress }: InstallOptions): void {
   const [boot, root] = bundle.manifest.parts;
   const all = boot.bytes + root.bytes;
   let done = 0;
   const onPiece = (bytes: number): void => onProgress('verifying the bundle', (done += bytes), all);
   checkPart(bundle, boot, onPiece);
   checkPart(bundle, root, onPiece);
-  checkBootPart(bundle.part('boot'));
+  checkBootFits(checkBootPart(bundle.part('boot')), target.bootDir, slotDir(target, slot));
 }
 
 /** `state`: the running slot is the good one. */
@@ -234,7 +228,8 @@ const maxCommandLineBytes = 2_048;
 const commandLine = 'cmdline.txt';
 
 /** Checks names and sizes before anything is written. Throws MALFORMED. */
-function checkBootPart(cursor: Cursor): void {
+function checkBootPart(cursor: Cursor): TarEntry[] {
+  const entries: TarEntry[] = [];
   const seen = new Map<string, boolean>([['.', true]]);
   for (const { entry } of tarEntries(cursor)) {
     const { path, isDirectory } = entry;
@@ -244,11 +239,49 @@ function checkBootPart(cursor: Cursor): void {
     if (seen.get(dirname(name)) !== true) throw malformed(`${path} is in no directory of it`);
     if (name === commandLine && entry.bytes > maxCommandLineBytes) throw malformed(`${path} is too long`);
     seen.set(name, isDirectory);
+    entries.push(entry);
   }
+  return entries;
 }
 
-function bytesIn(dir: string): number {
-  return namesIn(dir).reduce((sum, name) => sum + statSync(join(dir, name)).size, 0);
+/** `slotDir`: is emptied first. Throws STORAGE_FULL. */
+function checkBootFits(entries: readonly TarEntry[], bootDir: string, slotDir: string): void {
+  const needed = bytesOnFat(entries, statfsSync(bootDir).bsize);
+  const free = freeBytes(bootDir) + bytesTakenBy(slotDir);
+  if (needed <= free) return;
+  throw new LinesideError('STORAGE_FULL', `the boot files need ${needed} bytes, the boot partition has ${free}`, {
+    hint: "Remove from it what is not lineside's.",
+  });
+}
+
+/** Of each name in a directory, and of each 13 characters of a name that is no short one. */
+const fatEntryBytes = 32;
+const fatLongNamePart = 13;
+
+/** FAT gives whole clusters to every file and directory: many small files take several times their bytes. */
+function bytesOnFat(entries: readonly TarEntry[], clusterBytes: number): number {
+  // A directory begins with "." and "..".
+  const emptyDirectory = 2 * fatEntryBytes;
+  const sizes = new Map([['.', emptyDirectory]]);
+  const add = (path: string, bytes: number): void => {
+    const dir = dirname(path);
+    const nameEntries = 1 + Math.ceil(basename(path).length / fatLongNamePart);
+    sizes.set(dir, (sizes.get(dir) ?? 0) + nameEntries * fatEntryBytes);
+    sizes.set(path, bytes);
+  };
+  // Written whether the bundle has one or not, with this slot's name.
+  add(commandLine, maxCommandLineBytes);
+  for (const { path, isDirectory, bytes } of entries)
+    if (path !== commandLine) add(path, isDirectory ? emptyDirectory : bytes);
+  return [...sizes.values()].reduce((sum, bytes) => sum + Math.ceil(bytes / clusterBytes) * clusterBytes, 0);
+}
+
+/** stat counts in 512 bytes, whatever the file system's clusters are. */
+function bytesTakenBy(dir: string): number {
+  return ['.', ...namesIn(dir)].reduce((sum, name) => {
+    const blocks = statSync(join(dir, name), { throwIfNoEntry: false })?.blocks ?? 0;
+    return sum + blocks * 512;
+  }, 0);
 }
 
 /** Empties the directory, then writes and syncs every file. The slot's own name goes into its kernel's command line. */

@@ -1,10 +1,23 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
+import { mountSmall } from '../../shared/base/small-disk.fixture.ts';
 import { markGood, requestFactoryReset } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, settled } from './slots.ts';
 import { boxIn, newRoot, slotBytes, type TestBox, testBox } from './update.fixture.ts';
@@ -273,6 +286,26 @@ test('what is in the slot before does not count against the room that the new bo
   writeFileSync(box.at('boot/b/old/file'), 'left over');
   box.install(box.bundle());
   assertInstalled(box, 'b');
+});
+
+test('small boot files count as the clusters that they take: a boot partition without that room is refused unwritten', (t) => {
+  // mountSmall() removes it, after the unmount.
+  const bootDir = mkdtempSync(join(tmpdir(), 'lineside-boot-'));
+  const box = testBox(t);
+  if (!mountSmall(t, bootDir, 'size=2700k')) return;
+  cpSync(box.at('boot'), bootDir, { recursive: true });
+  for (let i = 0; i < 100; i++) writeFileSync(box.at(`new-boot/overlays/${i}.dtbo`), 'overlay');
+  const { [0]: boot } = box.install(box.bundle()).manifest.parts;
+  const { bavail, bsize } = statfsSync(bootDir);
+  assert.ok(boot.bytes < bavail * bsize, 'the tar file would fit');
+  const before = readdirSync(bootDir, { recursive: true, encoding: 'utf8' });
+  assert.throws(
+    () => box.install(box.at('new.update'), { target: { ...box.target, bootDir } }),
+    refusedAs('STORAGE_FULL', /the boot files need \d+ bytes, the boot partition has \d+$/),
+  );
+  assert.deepEqual(readdirSync(bootDir, { recursive: true, encoding: 'utf8' }), before);
+  spawnSync('mount', ['-o', 'remount,size=3200k', bootDir]);
+  box.install(box.at('new.update'), { target: { ...box.target, bootDir } });
 });
 
 const machineId = '0123456789abcdef0123456789abcdef';
