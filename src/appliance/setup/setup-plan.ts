@@ -10,6 +10,7 @@ import { isCredential } from '../../shared/config/credential.ts';
 import { exposureFaults } from '../../shared/config/exposure.ts';
 import type { ListenAddress } from '../../shared/config/listen.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
+import { filesOfHub, filesOfTls } from '../../shared/config/start-checks.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc } from '../box.ts';
 import type { Change } from '../transaction.ts';
@@ -108,15 +109,7 @@ const LAN: ListenAddress = { kind: 'tcp', host: '0.0.0.0', port: 50_051, loopbac
 
 export function judgeConfig(box: Box, table: Readonly<Record<string, unknown>>, around: Surroundings): Fault[] {
   const { config, faults } = parseConfig(table, {});
-  const { tls, kafka, webhooks } = config;
-  const files: [string, string][] = [
-    ['tls.cert_file', tls.certFile],
-    ['tls.key_file', tls.keyFile],
-    ['tls.client_ca_file', tls.clientCaFile],
-    ['kafka.ca_file', kafka.caFile],
-    ['kafka.password_file', kafka.passwordFile],
-    ['webhooks.ca_file', webhooks.caFile],
-  ];
+  const files = [...filesOfTls(config), ...filesOfHub(config, config.webhooks.keyFile)];
   return [
     ...faults,
     ...files.flatMap(([path, file]) => fileFaults(box, path, file, around)),

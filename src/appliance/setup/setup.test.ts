@@ -361,6 +361,23 @@ test('encodings and names that cannot count are named as the fault', () => {
   told('lineside.toml', Buffer.alloc(300_000, '#'), /^lineside\.toml: has 300000 bytes/);
 });
 
+test('a file or a secret that lineside.toml names must be on the box, as the service would need it', () => {
+  const upstream = 'to = "collector"\ncollector = "c.example:7000"\n';
+  trial.put(
+    'lineside.toml',
+    `${PACKAGED}[upstream]\n${upstream}collector_ca_file = "/etc/lineside/site-ca.crt"\ncollector_token_file = "credential:collector"\n` +
+      '[webhooks]\nkey_file = "credential:webhooks"\n',
+  );
+  assert.deepEqual(applySetup(trial), [
+    'lineside.toml:7: upstream.collector_ca_file: there is no file /etc/lineside/site-ca.crt on the box',
+    'lineside.toml:8: upstream.collector_token_file: the box has no secret "collector": give it one below [secrets] in setup.toml',
+    'lineside.toml:10: webhooks.key_file: the box has no secret "webhooks": give it one below [secrets] in setup.toml',
+  ]);
+  writeFileSync(trial.box.path('/etc/lineside/site-ca.crt'), '');
+  trial.put('setup.toml', '[secrets]\ncollector = "c"\nwebhooks = "w"\n');
+  applied();
+});
+
 test('a secret that only another box has is asked for again', () => {
   trial.put('setup.toml', '[network.wifi]\nssid = "s"\ncountry = "DE"\npsk = "*"\n[secrets]\na = "*"\n');
   assert.deepEqual(

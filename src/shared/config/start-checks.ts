@@ -20,27 +20,27 @@ export function startFaults(config: Config, keyFile: string, purpose: Purpose): 
   if (purpose === 'locate') return [];
   const { grpc, http } = config;
   const tokens = storedTokens(config);
-  const hubFiles = purpose === 'line' ? [] : filesOfHub(config, isCredential(keyFile));
+  const hubFiles = purpose === 'line' ? [] : filesOfHub(config, keyFile);
   // The service starts without a certificate that it can use: this machine's own addresses are served, and the log is kept.
   const needsTls = purpose === 'check' && (isExposed(grpc.listen) || isExposed(http.listen));
   return [
-    ...(needsTls ? tlsFileFaults(config, purpose) : []),
+    ...(needsTls ? filesOfTls(config).flatMap((one) => fileFaults(one, purpose)) : []),
     ...(purpose === 'hub' ? [] : exposureFaults(config, tokens, ['grpc'])),
     ...hubFiles.flatMap((one) => fileFaults(one, purpose)),
     ...(purpose === 'line' ? [] : exposureFaults(config, tokens, ['http'])),
   ];
 }
 
-function tlsFileFaults({ tls }: Config, purpose: Purpose): Fault[] {
-  const files: NamedFile[] = [
+export function filesOfTls({ tls }: Config): NamedFile[] {
+  return [
     ['tls.cert_file', tls.certFile],
     ['tls.key_file', tls.keyFile],
     ['tls.client_ca_file', tls.clientCaFile],
   ];
-  return files.flatMap((one) => fileFaults(one, purpose));
 }
 
-function filesOfHub({ kafka, webhooks, upstream }: Config, withKey: boolean): NamedFile[] {
+/** `keyFile`: as for startFaults(). */
+export function filesOfHub({ kafka, webhooks, upstream }: Config, keyFile: string): NamedFile[] {
   const collector: NamedFile[] = [
     ['upstream.collector_ca_file', upstream.collectorCaFile],
     ['upstream.collector_token_file', upstream.collectorTokenFile, 'secret'],
@@ -50,7 +50,7 @@ function filesOfHub({ kafka, webhooks, upstream }: Config, withKey: boolean): Na
     ['kafka.password_file', kafka.passwordFile, 'secret'],
     ['webhooks.ca_file', webhooks.caFile],
     ...(upstream.to === 'collector' ? collector : []),
-    ...(withKey ? [['webhooks.key_file', webhooks.keyFile] as const] : []),
+    ...(isCredential(keyFile) ? [['webhooks.key_file', webhooks.keyFile] as const] : []),
   ];
 }
 
