@@ -2,9 +2,9 @@
 import { createServer as createSocketServer, type Socket, type Server as SocketServer } from 'node:net';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
+import { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
 import { TokenWatch } from '../shared/auth/token-reader.ts';
-import { AuthFailureLog } from '../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { bind } from '../shared/base/listeners.ts';

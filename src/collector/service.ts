@@ -8,8 +8,8 @@ import {
   status,
 } from '@grpc/grpc-js';
 import Long from 'long';
+import type { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
 import { GatedCall } from '../shared/auth/gated-call.ts';
-import type { AuthFailureLog } from '../shared/base/burst-log.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';

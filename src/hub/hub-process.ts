@@ -34,11 +34,11 @@ import { openRefdata, type Refdata } from './refdata/refdata.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker's client is released within a second, and acknowledgements are written. */
-const AFTER_DRAIN_MS = 6_000;
+const AFTER_STOP_MS = 6_000;
 /** Beside the bundle that runs; there is none beside the sources. */
 const consoleDir = fileURLToPath(new URL('./console', import.meta.url));
 /** A batch of the serial log takes about a second; a batch that does not arrive is sent again after the start. */
-const UPSTREAM_DRAIN_MS = 2_000;
+const UPSTREAM_STOP_MS = 2_000;
 /** The planner's last commit and the dispatcher's, each on a slow card. */
 const WEBHOOKS_STOP_MS = 10_000;
 
@@ -151,7 +151,7 @@ function startPublisher(
     logger,
   });
   publisher.start();
-  onStop({ what: 'publisher', stop: () => publisher.stop(stopGraceMs), limitMs: stopGraceMs + AFTER_DRAIN_MS });
+  onStop({ what: 'publisher', stop: () => publisher.stop(stopGraceMs), limitMs: stopGraceMs + AFTER_STOP_MS });
   return publisher;
 }
 
@@ -296,8 +296,8 @@ async function openUpstream(
   const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });
   onStop({
     what: 'upstream',
-    stop: () => upstream.stop(UPSTREAM_DRAIN_MS),
-    limitMs: UPSTREAM_DRAIN_MS + AFTER_DRAIN_MS,
+    stop: () => upstream.stop(UPSTREAM_STOP_MS),
+    limitMs: UPSTREAM_STOP_MS + AFTER_STOP_MS,
   });
   return upstream;
 }

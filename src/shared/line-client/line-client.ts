@@ -1,4 +1,4 @@
-/** The hub's client of the line: gRPC on a Unix socket that may be unreachable. One connection serves all of the hub. */
+/** The client of the line for processes of the box (hub, doctor): gRPC on a Unix socket that may be unreachable. The CLI has its own. */
 import { setDefaultHighWaterMark } from 'node:stream';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
 import { type Client, createClient } from 'nice-grpc';

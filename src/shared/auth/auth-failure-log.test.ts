@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { AuthFailureLog, BURST_LOG_MS } from './burst-log.ts';
-import { FakeClock } from './fake-clock.fixture.ts';
-import { silentLogger } from './logger.ts';
+import { BURST_LOG_MS } from '../base/burst-log.ts';
+import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { silentLogger } from '../base/logger.ts';
+import { AuthFailureLog } from './auth-failure-log.ts';
 
 function refusalLog() {
   const clock = new FakeClock();
@@ -14,7 +15,7 @@ function refusalLog() {
   return { clock, lines, log };
 }
 
-test('the first refused caller is told at once, the rest of a burst within a minute', () => {
+test('the first refused caller is logged at once, the rest of a burst within a minute', () => {
   const { clock, lines, log } = refusalLog();
   log.note('GET /a', 'one', 'no token');
   assert.deepEqual(lines.splice(0), [['refused a caller', 'one', 'no token', 1]]);
@@ -33,7 +34,7 @@ test('the first refused caller is told at once, the rest of a burst within a min
   assert.equal(log.total, 502);
 });
 
-test('a scan that goes on for an hour makes a line a minute', () => {
+test('a scan of an hour makes one line a minute', () => {
   const { clock, lines, log } = refusalLog();
   for (let second = 0; second < 3_600; second += 1) {
     log.note('GET /a', 'scanner', 'no token');
