@@ -242,7 +242,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/http -> hub/webhooks': ['hub/webhooks/face.ts'],
   'hub/http -> shared/host': ['shared/host/host-facts.ts'],
   'hub/http -> hub/upstream': ['hub/upstream/status.ts'],
-  'hub/http -> hub/health': ['hub/health/face.ts'],
+  'hub/http -> hub/health': ['hub/health/alerts.ts', 'hub/health/watch.ts'],
   'hub/hub-process.ts -> hub/webhooks': ['hub/webhooks/webhooks.ts'],
   'hub/hub-process.ts -> hub/device-facts': ['hub/device-facts/device-facts.ts'],
   'hub/hub-process.ts -> hub/http': ['hub/http/server.ts'],

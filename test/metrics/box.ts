@@ -1,7 +1,7 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
 
+import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/alerts.ts';
 import { certificateRules, serviceRules } from '../../src/hub/health/alerts.ts';
-import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/face.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
 import { LineWatch } from '../../src/hub/health/watch.ts';
 import { wellOutbox, wellUpstream, wellWebhooks } from '../../src/hub/health/well.fixture.ts';
@@ -60,13 +60,10 @@ export class Box {
 
   constructor() {
     this.clock.stepWall(-this.clock.wallMs());
-    this.#line = new LineWatch({
-      ask: async () => {
-        if (this.facts.line === undefined) throw new Error('UNAVAILABLE');
-        return this.facts.line;
-      },
-      clock: this.clock,
-    });
+    this.#line = new LineWatch(async () => {
+      if (this.facts.line === undefined) throw new Error('UNAVAILABLE');
+      return this.facts.line;
+    }, this.clock);
     this.metrics = new Metrics({
       outbox: { status: () => this.facts.outbox },
       webhooks: { status: () => this.facts.webhooks },

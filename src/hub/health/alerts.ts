@@ -1,6 +1,30 @@
 /** The device's own alerts of the line, of the service's addresses and configuration, and of certificates: rule tables. Pure. */
 import type { Rule } from '../../shared/base/alerts.ts';
-import type { CertificateEnd, LineView, ServiceFaults } from './face.ts';
+import type { LineNumbers } from '../../shared/proto/line-status.ts';
+
+/** The line's latest answer, or the reason why there was none. */
+export interface LineView {
+  /** undefined: the line did not answer the last call. */
+  readonly status: LineNumbers | undefined;
+  /** Why the line did not answer; '' if it did. */
+  readonly reason: string;
+}
+
+/** By the key of the configuration that names the file, never by its path: this is shown to everyone. */
+export interface CertificateEnd {
+  /** "tls.cert_file" */
+  readonly key: string;
+  /** notAfter, in seconds since the Unix epoch. */
+  readonly endsAtSeconds: number;
+}
+
+/** What a process of the service reports about its configuration and its addresses: fields of LineStatus. */
+export interface ServiceFaults {
+  /** The keys or lines that the last reload refused; '': the file was taken. */
+  readonly configurationRefused: string;
+  /** Addresses that it should serve and does not, each with the reason; '': all are served. */
+  readonly listenerFault: string;
+}
 
 /** Short, so that the alert ends soon after the repair. */
 export const RISE_WINDOW_S = 300;

@@ -3,8 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { type Alert, Alerts } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import { certificateRules } from './alerts.ts';
-import type { CertificateEnd } from './face.ts';
+import { type CertificateEnd, certificateRules } from './alerts.ts';
 
 export interface CertificateFile {
   /** The key of the configuration: "tls.cert_file". */

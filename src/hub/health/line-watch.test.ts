@@ -10,13 +10,10 @@ class FakeLine {
   readonly clock = new FakeClock();
   asked = 0;
   answer: (signal: AbortSignal) => Promise<LineNumbers> = async () => anyStatus;
-  readonly watch = new LineWatch({
-    ask: (signal) => {
-      this.asked += 1;
-      return this.answer(signal);
-    },
-    clock: this.clock,
-  });
+  readonly watch = new LineWatch((signal) => {
+    this.asked += 1;
+    return this.answer(signal);
+  }, this.clock);
 
   says(changes: Partial<LineNumbers>): void {
     this.answer = async () => ({ ...anyStatus, ...changes });
@@ -47,7 +44,7 @@ describe('the watch on the line', () => {
     assert.equal(line.asked, 2);
   });
 
-  it('waits no longer than two seconds for an answer, and tells why there was none', async () => {
+  it('waits no longer than two seconds for an answer, and reports why there was none', async () => {
     const line = new FakeLine();
     line.answer = (signal) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('cut'))));
@@ -66,7 +63,7 @@ describe('the watch on the line', () => {
     assert.deepEqual(await line.after(600), []);
   });
 
-  it('tells of a line that does not answer for a minute, and of one that is back at once', async () => {
+  it('has an alert of a line that has not answered for a minute, and none as soon as it answers', async () => {
     const line = new FakeLine();
     line.answer = () => Promise.reject(new Error('UNAVAILABLE'));
     assert.deepEqual(await line.after(60), []);
@@ -75,7 +72,7 @@ describe('the watch on the line', () => {
     assert.deepEqual(await line.after(10), []);
   });
 
-  it('tells of a port that is lost for five minutes, however often it is tried', async () => {
+  it('has an alert of a port that has been lost for five minutes, however often it is retried', async () => {
     const line = new FakeLine();
     line.says({ portState: 'lost', portError: 'gone' });
     assert.deepEqual(await line.after(150), []);
@@ -89,14 +86,14 @@ describe('the watch on the line', () => {
     }
   });
 
-  it('tells at once that the log is not stored', async () => {
+  it('has an alert at once if the log is not stored', async () => {
     const line = new FakeLine();
     line.says(statusWith({}, { state: 'failing', error: 'the disk is full', lostEntries: 7 }));
     assert.deepEqual(await line.after(10), ['LineLogFailing critical']);
     assert.match(line.watch.alerts()[0]?.summary ?? '', /7 entries.*the disk is full/);
   });
 
-  it('tells of dropped packets for five minutes, where somebody fetches packets', async () => {
+  it('has an alert of dropped packets for five minutes, if a client fetches packets', async () => {
     const line = new FakeLine();
     const { rxDroppedPackets: dropped, rxFetchedPackets: fetched } = anyStatus.counters;
     await line.after(10);
@@ -107,7 +104,7 @@ describe('the watch on the line', () => {
     assert.deepEqual(await line.after(20), []);
   });
 
-  it('tells of more than ten errors in five minutes; a break is none', async () => {
+  it('has an alert of more than ten errors in five minutes; a break is none', async () => {
     const line = new FakeLine();
     const kernel = { frame: 90, overrun: 90, parity: 90, brk: 90, bufOverrun: 90, rx: 0, tx: 0 };
     line.says({ kernel });

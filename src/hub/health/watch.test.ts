@@ -4,7 +4,7 @@ import type { Alert } from '../../shared/base/alerts.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
-import type { ServiceFaults } from './face.ts';
+import type { ServiceFaults } from './alerts.ts';
 import { startWatch, type Watch } from './watch.ts';
 
 const alert: Alert = { name: 'A', severity: 'warning', forSeconds: 0, summary: 'it is wrong', value: 1 };
@@ -53,7 +53,7 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('what fires anywhere is told within ten seconds, and when it has ended, and nothing in between', async () => {
+test('an alert of any source is logged within ten seconds, and its end, and nothing in between', async () => {
   const rig = new Rig();
   assert.deepEqual(await rig.pass(60), []);
   rig.alerts = () => [alert];

@@ -7,9 +7,8 @@ import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { type LineNumbers, statusNumbers } from '../../shared/proto/line-status.ts';
-import { lineRules, RISE_WINDOW_S, serviceRules } from './alerts.ts';
+import { type LineView, lineRules, RISE_WINDOW_S, type ServiceFaults, serviceRules } from './alerts.ts';
 import { type CertificateFile, Certificates } from './certificates.ts';
-import type { LineView, ServiceFaults, WatchAdmin } from './face.ts';
 
 /** An alert is logged within this; the shortest `for` of an alert is six of these. */
 const PERIOD_MS = 10_000;
@@ -32,16 +31,16 @@ export interface WatchOptions {
   readonly logger: Logger;
 }
 
-export interface Watch extends WatchAdmin {
-  stop(): Promise<void>;
-}
+export type Watch = ReturnType<typeof startWatch>;
+/** What the HTTP interface shows of it. */
+export type WatchAdmin = Omit<Watch, 'stop'>;
 
-export function startWatch(options: WatchOptions): Watch {
+export function startWatch(options: WatchOptions) {
   const { client, certificates: files, findClosedSockets, hubFaults, sources, clock, logger } = options;
   const certificates = new Certificates(files, clock);
   const ask = async (line: LineClient['line'], signal: AbortSignal) =>
     statusNumbers(await line.getStatus({}, { signal }));
-  const line = client && new LineWatch({ ask: (signal) => ask(client.line, signal), clock });
+  const line = client && new LineWatch((signal) => ask(client.line, signal), clock);
   const serviceAlerts = new Alerts(serviceRules);
   let closedSockets: readonly string[] = [];
   const alerts = (): readonly Alert[] => [
@@ -67,10 +66,13 @@ export function startWatch(options: WatchOptions): Watch {
   const loop = new Loop({ pass, failures, clock, retryFirstMs: PERIOD_MS });
   loop.start();
   return {
-    askLine: async () => line?.look(),
+    /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: no address of the line is known. */
+    askLine: async (): Promise<LineView | undefined> => line?.look(),
     certificates: () => certificates.ends(),
+    /** Units of sockets that should be open and are not. */
     closedSockets: () => closedSockets,
     hubFaults,
+    /** Of the line, the certificates, the sockets, the configuration and the addresses of both processes. */
     alerts,
     stop: () => loop.stop(),
   };
@@ -83,14 +85,9 @@ const ANSWER_LIMIT_MS = 2_000;
 /** Scrapes at the same time share one call. */
 const FRESH_MS = 1_000;
 
-export interface LineWatchOptions {
-  /** Rejects if the line does not answer. */
-  readonly ask: (signal: AbortSignal) => Promise<LineNumbers>;
-  readonly clock: Clock;
-}
-
 export class LineWatch {
-  readonly #o: LineWatchOptions;
+  readonly #request: (signal: AbortSignal) => Promise<LineNumbers>;
+  readonly #clock: Clock;
   readonly #alerts = new Alerts(lineRules);
   readonly #errors = new RollingIncrease(RISE_WINDOW_S * 1_000);
   readonly #dropped = new RollingIncrease(RISE_WINDOW_S * 1_000);
@@ -99,13 +96,15 @@ export class LineWatch {
   #viewAtMs = 0;
   #asking: Promise<LineView> | undefined;
 
-  constructor(options: LineWatchOptions) {
-    this.#o = options;
+  /** `request`: rejects if the line does not answer. */
+  constructor(request: (signal: AbortSignal) => Promise<LineNumbers>, clock: Clock) {
+    this.#request = request;
+    this.#clock = clock;
   }
 
   /** Not older than a second; never rejects. */
   async look(): Promise<LineView> {
-    if (this.#view !== undefined && this.#o.clock.monoMs() - this.#viewAtMs < FRESH_MS) return this.#view;
+    if (this.#view !== undefined && this.#clock.monoMs() - this.#viewAtMs < FRESH_MS) return this.#view;
     this.#asking ??= this.#ask().finally(() => {
       this.#asking = undefined;
     });
@@ -120,7 +119,7 @@ export class LineWatch {
   /** By the latest answer; before the first one, none. */
   alerts(): readonly Alert[] {
     if (this.#view === undefined) return [];
-    const nowMs = this.#o.clock.monoMs();
+    const nowMs = this.#clock.monoMs();
     return this.#alerts.look(
       {
         ...this.#view,
@@ -135,7 +134,7 @@ export class LineWatch {
   async #ask(): Promise<LineView> {
     const view = await this.#answer();
     this.#view = view;
-    this.#viewAtMs = this.#o.clock.monoMs();
+    this.#viewAtMs = this.#clock.monoMs();
     const { status } = view;
     if (status !== undefined) {
       this.#dropped.note(status.counters.rxDroppedPackets, this.#viewAtMs);
@@ -150,7 +149,7 @@ export class LineWatch {
 
   async #answer(): Promise<LineView> {
     try {
-      return { status: await withLimit(this.#o.clock, ANSWER_LIMIT_MS, undefined, this.#o.ask), reason: '' };
+      return { status: await withLimit(this.#clock, ANSWER_LIMIT_MS, undefined, this.#request), reason: '' };
     } catch (error) {
       return { status: undefined, reason: messageOf(error) };
     }
@@ -182,7 +181,7 @@ class LastKnown implements AlertSource {
 /** An alert that fires again within so long is still the same alert: at most two lines in this time. */
 const QUIET_MS = 60_000;
 
-interface Told {
+interface Reported {
   readonly firedMs: number;
   /** When it last fired. */
   seenMs: number;
@@ -193,7 +192,7 @@ class AlertJournal {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** By name: at most one for each rule. */
-  readonly #told = new Map<string, Told>();
+  readonly #reported = new Map<string, Reported>();
 
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock;
@@ -204,17 +203,17 @@ class AlertJournal {
   look(alerts: readonly Alert[]): void {
     const nowMs = this.#clock.monoMs();
     for (const alert of alerts) {
-      const told = this.#told.get(alert.name);
-      if (told !== undefined) {
-        told.seenMs = nowMs;
+      const known = this.#reported.get(alert.name);
+      if (known !== undefined) {
+        known.seenMs = nowMs;
         continue;
       }
-      this.#told.set(alert.name, { firedMs: nowMs - alert.forSeconds * 1_000, seenMs: nowMs });
+      this.#reported.set(alert.name, { firedMs: nowMs - alert.forSeconds * 1_000, seenMs: nowMs });
       this.#fired(alert);
     }
-    for (const [name, { firedMs, seenMs }] of this.#told) {
+    for (const [name, { firedMs, seenMs }] of this.#reported) {
       if (nowMs - seenMs < QUIET_MS) continue;
-      this.#told.delete(name);
+      this.#reported.delete(name);
       this.#logger.info('alert ended', { alert: name, lasted_s: Math.floor((seenMs - firedMs) / 1_000) });
     }
   }

@@ -6,7 +6,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { messages } from '../../../shared/gen/messages.js';
 import type { HostFacts, TriState } from '../../../shared/host/host-facts.ts';
 import type { LineNumbers } from '../../../shared/proto/line-status.ts';
-import type { CertificateEnd, ServiceFaults } from '../../health/face.ts';
+import type { CertificateEnd, ServiceFaults } from '../../health/alerts.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamState, UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';

@@ -3,7 +3,7 @@ import { describe, it, type TestContext } from 'node:test';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { until } from '../../../shared/base/wait.fixture.ts';
-import type { WatchAdmin } from '../../health/face.ts';
+import type { WatchAdmin } from '../../health/watch.ts';
 import { FakeHost, FakeOutbox, startTestServer, storage } from '../server.fixture.ts';
 import { FakeWebhooks } from '../webhooks.fixture.ts';
 import { Metrics } from './metrics.ts';

@@ -5,7 +5,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { type ErrorCode, LinesideError } from '../../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../../shared/base/expected-version.ts';
 import type { HostAdmin } from '../../../shared/host/host-facts.ts';
-import type { WatchAdmin } from '../../health/face.ts';
+import type { WatchAdmin } from '../../health/watch.ts';
 import type { OutboxAdmin } from '../../outbox/admin.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
