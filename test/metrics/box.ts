@@ -8,8 +8,8 @@ import { wellOutbox, wellUpstream, wellWebhooks } from '../../src/hub/health/wel
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { type OutboxStatus, outboxRules } from '../../src/hub/outbox/admin.ts';
 import { UpstreamAlerts, type UpstreamStatus } from '../../src/hub/upstream/status.ts';
-import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
 import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
+import { webhookRules } from '../../src/hub/webhooks/webhooks.ts';
 import { Alerts } from '../../src/shared/base/alerts.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { wellHost } from '../../src/shared/host/host-facts.fixture.ts';

@@ -2,7 +2,7 @@
 import { certificateRules, lineRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import { outboxRules } from '../../src/hub/outbox/admin.ts';
 import { upstreamRules } from '../../src/hub/upstream/status.ts';
-import { webhookRules } from '../../src/hub/webhooks/alerts.ts';
+import { webhookRules } from '../../src/hub/webhooks/webhooks.ts';
 import { hostRules } from '../../src/shared/host/host-rules.ts';
 import { code, MADE, type Page, plain, table } from './page.ts';
 

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext, test } from 'node:test';
+import { Alerts } from '../../shared/base/alerts.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { wellWebhooks } from '../health/well.fixture.ts';
 import { author, recordEvent, temporaryStore } from '../outbox/change-store.fixture.ts';
 import { type Scope, scopes } from '../outbox/event.ts';
 import { deliveriesIn, turnsUntil } from './delivery/planner.fixture.ts';
-import { openWebhooks } from './webhooks.ts';
+import type { WebhookStatus } from './face.ts';
+import { openWebhooks, webhookRules } from './webhooks.ts';
 
 const local = { name: 'local', scopes };
 
@@ -86,3 +89,31 @@ it('the first attempt is as late as the schedule has it', async (t) => {
   const [seconds = 0] = items.map(({ nextAttemptInSeconds }) => nextAttemptInSeconds ?? 0);
   assert.ok(seconds > 30 && seconds <= 60, `in ${seconds} s`);
 });
+
+function fires(changes: Partial<WebhookStatus>): readonly string[] {
+  const found = new Alerts(webhookRules).look({ ...wellWebhooks, ...changes }, 0);
+  return found.map(({ name, severity, value, summary }) => `${severity} ${name} ${value}: ${summary}`);
+}
+
+const offline = /12 wait, and the device is offline \(no route, or no remote host takes a connection\)$/;
+const review = /^warning RefdataWebhookDeliveriesForReview 2: \d webhook deliveries were rejected and \d have failed/;
+const table: readonly (readonly [changes: Partial<WebhookStatus>, ...fires: readonly RegExp[]])[] = [
+  [{}],
+  [{ oldestDueSeconds: 900, waiting: 1_000_000, offline: true }],
+  [
+    { oldestDueSeconds: 901, waiting: 7 },
+    /^warning RefdataWebhookLagHigh 901: .* due for 901 s, more than 900; 7 wait$/,
+  ],
+  [{ oldestDueSeconds: 4_000, waiting: 12, offline: true }, offline],
+  [{ rejected: 2 }, review],
+  [{ failed: 2 }, review],
+  [{ rejected: 1, failed: 1 }, review],
+  [{ blockedSubscriptions: 1 }, /^critical RefdataWebhookSubscriptionBlocked 1: /],
+];
+for (const [changes, ...expected] of table) {
+  test(`of ${JSON.stringify(changes)} just that is reported`, () => {
+    const found = fires(changes);
+    assert.equal(found.length, expected.length);
+    for (const [at, pattern] of expected.entries()) assert.match(found[at] ?? '', pattern);
+  });
+}
