@@ -112,10 +112,15 @@ export class ChangeStore {
     try {
       return work();
     } catch (thrown) {
-      const error = storageError(thrown);
-      if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.reportDamage(error.message);
-      throw error;
+      throw this.failure(thrown);
     }
+  }
+
+  /** storageError() of a failed read; damage is remembered. */
+  failure(thrown: unknown): unknown {
+    const error = storageError(thrown);
+    if (error instanceof LinesideError && error.code === 'STORAGE_DAMAGED') this.reportDamage(error.message);
+    return error;
   }
 
   /** "Now" for validity: the wall clock, or the last transaction's time if the clock was set back behind it. */

@@ -6,7 +6,6 @@ import { messageOf } from '../../../shared/base/errors.ts';
 import type { Message } from '../egress/sender.ts';
 import type { WebhookParts } from '../parts.ts';
 import type { RunMs } from '../progress.ts';
-import { storeFailure } from '../storage-failure.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { type Counts, type DeliveryRows, deliveryIdOf, type PendingDelivery } from './delivery-rows.ts';
 import { NextDueCache } from './schedule.ts';
@@ -171,7 +170,7 @@ export class Backlog {
   /** Logged once until a read succeeds. */
   #couldNotRead(thrown: unknown): void {
     const { store, logger } = this.#o;
-    const error = storeFailure(store, thrown);
+    const error = store.failure(thrown);
     if (!this.#unreadable) logger.warn('webhook deliveries could not be read', { error: messageOf(error) });
     this.#unreadable = true;
   }

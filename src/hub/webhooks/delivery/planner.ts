@@ -6,10 +6,8 @@ import { setImmediate } from 'node:timers/promises';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Scope } from '../../outbox/event.ts';
-import { storageError } from '../../outbox/storage-errors.ts';
 import type { WebhookParts } from '../parts.ts';
 import { Progress } from '../progress.ts';
-import { storeFailure } from '../storage-failure.ts';
 import { DeliveryRows } from './delivery-rows.ts';
 import { type Draft, Planning, type Recipient, type Recipients, recipientsIn } from './planning.ts';
 
@@ -115,11 +113,7 @@ export class Planner {
   }
 
   #lastEvent(): number {
-    try {
-      return this.#progress.lastEvent();
-    } catch (error) {
-      throw storageError(error);
-    }
+    return this.#o.store.read(() => this.#progress.lastEvent());
   }
 
   /** Deliveries since the start. */
@@ -138,7 +132,7 @@ export class Planner {
       if (this.#isSaveDue()) await this.#save();
       return pollMs;
     } catch (error) {
-      throw storeFailure(this.#o.store, error);
+      throw this.#o.store.failure(error);
     }
   }
 

@@ -6,7 +6,6 @@ import type { Audit } from '../../outbox/change-store.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type Caller, type Delivery, type ResendRange, reviewStates } from '../face.ts';
 import { Progress } from '../progress.ts';
-import { readable } from '../storage-failure.ts';
 import {
   changeReasonFaults,
   idOf,
@@ -107,13 +106,13 @@ export class Resend {
   async #walk(by: Request): Promise<number> {
     const { store, cache } = this.#o;
     const { id } = by.subscription;
-    const upTo = readable(store, () => this.#sql.newest.get() ?? 0);
+    const upTo = store.read(() => this.#sql.newest.get() ?? 0);
     const found: DeliveryRow[] = [];
     let count = 0;
     for (const state of by.chosen.states) {
       const meant: ResendSelection = { ...by.chosen, subscriptionId: id, state };
       for (let after = 0; after < upTo && cache.byId(id) !== undefined; ) {
-        const slice = readable(store, () => this.#slice(meant, after, upTo));
+        const slice = store.read(() => this.#slice(meant, after, upTo));
         after = slice.end;
         found.push(...slice.rows);
         while (found.length >= sliceDeliveries) count += await this.#commit(by, found);

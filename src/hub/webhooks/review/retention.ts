@@ -6,7 +6,6 @@
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { WebhookParts } from '../parts.ts';
 import type { RunningTime } from '../progress.ts';
-import { storeFailure } from '../storage-failure.ts';
 import { type Ages, AnswerLimit, HistoryRows, type Slice } from './history.ts';
 
 export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'> {
@@ -84,7 +83,7 @@ export class Retention {
     try {
       return (await this.#slice()) ? sliceMs : pollMs;
     } catch (error) {
-      throw storeFailure(this.#o.store, error);
+      throw this.#o.store.failure(error);
     }
   }
 

@@ -5,7 +5,6 @@ import type { Page } from '../../outbox/paging.ts';
 import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
-import { readable } from '../storage-failure.ts';
 import { idOf, noCursor, type Subscription } from '../subscriptions/subscription.ts';
 import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
@@ -32,7 +31,7 @@ export class Review {
     const listed = this.#o.cache.all().filter((one) => of === undefined || one.id === id);
     if (listed.length === 0) return { items: [], nextCursor: undefined };
     const wanted = { subscriptions: JSON.stringify(listed.map((one) => one.id)), state: state ?? null };
-    const { rows, next } = readable(this.#o.store, () => this.#page(wanted, before, limit));
+    const { rows, next } = this.#o.store.read(() => this.#page(wanted, before, limit));
     return { items: rows.map((row) => this.view(row)), nextCursor: next === undefined ? undefined : String(next) };
   }
 
@@ -75,7 +74,7 @@ export class Review {
   }
 
   delivery(caller: Caller, deliveryId: string): DeliveryDetail {
-    return readable(this.#o.store, () => {
+    return this.#o.store.read(() => {
       const { row } = this.find(deliveryId);
       const view = this.view(row);
       const template = this.#o.bodies.templateOf(row.templateId);
