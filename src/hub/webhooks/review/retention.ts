@@ -4,9 +4,10 @@
  * deliveries are never removed; history never takes the space of changes.
  */
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
+import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { WebhookParts } from '../parts.ts';
 import type { RunningTime } from '../progress.ts';
-import { type Ages, AnswerLimit, HistoryRows, type Slice } from './history.ts';
+import { type Ages, HistoryRows, type Slice } from './review-rows.ts';
 
 export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'> {
   readonly running: Pick<RunningTime, 'now'>;
@@ -269,5 +270,63 @@ class Sweep {
     await store.maintain(() => rows.sql.removeTemplates.run(JSON.stringify(some), this.#after));
     for (const template of some) this.#templates.delete(template);
     return this.#templates.size > 0;
+  }
+}
+
+/** Lengths read in one step: some 2 ms. */
+const sliceCounted = 2_000;
+/** Removed in one transaction: some 2 MiB. */
+const sliceAnswers = 500;
+
+/** Keeps all answers together within a number of bytes: removes the oldest, without their attempts. */
+class AnswerLimit {
+  readonly #store: ChangeStore;
+  readonly #sql: HistoryRows['sql'];
+  readonly #maxBytes: number;
+  #bytes = 0;
+  #countedTo = 0;
+
+  constructor(store: ChangeStore, { sql }: HistoryRows, maxBytes: number) {
+    this.#store = store;
+    this.#sql = sql;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Of all answers up to id countedTo. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get countedTo(): number {
+    return this.#countedTo;
+  }
+
+  /** Counted answers of so many bytes were removed with their deliveries. */
+  removed(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  /** A bounded step: counts new answers, then removes the excess. True: there is more to do. */
+  async step(): Promise<boolean> {
+    if (this.#count()) return true;
+    if (this.#bytes <= this.#maxBytes) return false;
+    const oldest = this.#sql.answers.all(0, sliceAnswers);
+    let left = oldest.length === 0 ? 0 : this.#bytes;
+    let upTo = 0;
+    for (const { id, bytes } of oldest) {
+      if (left <= this.#maxBytes) break;
+      left -= bytes;
+      upTo = id;
+    }
+    await this.#store.maintain(() => this.#sql.removeAnswers.run(upTo));
+    this.#bytes = left;
+    return left > this.#maxBytes;
+  }
+
+  #count(): boolean {
+    const come = this.#sql.answers.all(this.#countedTo, sliceCounted);
+    for (const { bytes } of come) this.#bytes += bytes;
+    this.#countedTo = come.at(-1)?.id ?? this.#countedTo;
+    return come.length === sliceCounted;
   }
 }
