@@ -20,7 +20,7 @@ import { ConsoleFiles } from './console-files.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, STOP_GRACE_MS, timeLimits } from './limits.ts';
 import { LineCalls } from './line/line-calls.ts';
 import { LineHistory } from './line/line-history.ts';
-import { LogStreams } from './line/log-streams.ts';
+import { LogStreams } from './line/line-log.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
 import { openapiDocument } from './openapi.ts';

@@ -12,7 +12,7 @@ import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { lineside } from '../../../shared/proto/services.ts';
 import { LOG_STREAMS, MAX_LOG_ENTRIES, SLOW_STALLED_MS, STREAM_ALIVE_MS, STREAM_REAUTHENTICATE_MS } from '../limits.ts';
 import { type LineServer, startWithLine } from './line.fixture.ts';
-import { batchLines } from './line-log.ts';
+import { batchLines, LogStreams } from './line-log.ts';
 
 const ids = (reader: LogReader): (number | undefined)[] => reader.of('entry').map(({ id }) => id);
 /** The stream is silent once it waits: the first step that makes it speak proves it. */
@@ -336,4 +336,17 @@ describe('readers of the log', () => {
     await until('it is cut off', () => gone.hasEnded(), 60_000);
     assert.ok(gone.of('entry').length < MAX_LOG_ENTRIES);
   });
+});
+
+it('a request that was admitted before the stop opens no stream after it', () => {
+  const clock = new FakeClock();
+  const streams = new LogStreams(clock, () => {});
+  const request = { kind: 'follow', reader: 'anna 10.0.0.1', authenticate: async () => {} } as const;
+  const open = streams.open(request);
+  streams.endAll(new LinesideError('SHUTTING_DOWN', 'the service is stopping'));
+  assert.equal((open.signal.reason as LinesideError).code, 'SHUTTING_DOWN');
+  assert.throws(() => streams.open(request), { code: 'SHUTTING_DOWN' });
+  open.close();
+  assert.equal(streams.count('follow'), 0);
+  assert.equal(clock.pendingTimers, 0);
 });

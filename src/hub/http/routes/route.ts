@@ -17,7 +17,7 @@ import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
 import type { LineCalls } from '../line/line-calls.ts';
 import type { LineHistory } from '../line/line-history.ts';
-import type { LogStreams } from '../line/log-streams.ts';
+import type { LogStreams } from '../line/line-log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type Answer, common, Headers, reading, writing } from '../schemas/answers.ts';
 
