@@ -2,6 +2,7 @@
 
 import type { TokenReader } from '../../shared/auth/token-reader.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import type { Config } from '../../shared/config/config.ts';
 import type { Connection } from './connection.ts';
 
 type GrpcRole = 'viewer' | 'operator';
@@ -29,10 +30,7 @@ export function mayCall(roles: readonly string[], path: string): boolean {
   return roles.includes('operator') || (roleNeeded(path) === 'viewer' && roles.includes('viewer'));
 }
 
-export interface CertificateRoles {
-  readonly operatorCerts: readonly string[];
-  readonly viewerCerts: readonly string[];
-}
+export type CertificateRoles = Pick<Config['auth'], 'operatorCerts' | 'viewerCerts'>;
 
 /** The role of a client certificate by its common name. */
 export function certificateRoles(name: string, { operatorCerts, viewerCerts }: CertificateRoles): GrpcRole[] {

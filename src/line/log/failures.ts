@@ -27,13 +27,8 @@ function isForeign(error: unknown, code: string): boolean {
   );
 }
 
-interface StoreFailure {
-  readonly code: string;
-  /** What is wrong and what to do about it, in one line. */
-  readonly text: string;
-}
-
-export function describeFailure(error: unknown, dir: string): StoreFailure {
+/** `text`: what is wrong and what to do about it, in one line. */
+export function describeFailure(error: unknown, dir: string): { readonly code: string; readonly text: string } {
   const code = systemCode(error);
   const carriedHint = typeof error === 'object' && error !== null && 'hint' in error ? String(error.hint) : '';
   const hint = carriedHint === '' ? hintFor(code, dir) : carriedHint;

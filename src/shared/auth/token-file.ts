@@ -3,7 +3,7 @@
  * reports success. The lock (flock(2)) is on a file beside it, since each change replaces the file itself; the kernel
  * releases the lock with the process, however that ends.
  */
-import { closeSync, fchmodSync, fchownSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { closeSync, fchmodSync, fchownSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { openLockFile } from '../base/data-directory.ts';
@@ -18,6 +18,7 @@ import {
   newToken,
   parseTokens,
   type Role,
+  readTokensFile,
   roles,
   type StoredToken,
   tokensText,
@@ -30,11 +31,11 @@ const LOCK_POLL_MS = 10;
 /** `text`: '' of a missing file. Throws CONFIG_INVALID; what `change` throws leaves the file as it was. */
 export function changeTokenFile(file: string, change: (text: string, exists: boolean) => string): void {
   withTokenLock(file, () => {
-    const before = textOf(file);
+    const before = readTokensFile(file);
     const text = change(before ?? '', before !== undefined);
     replace(file, text);
     // An editor, or an older lineside, takes no lock.
-    if (textOf(file) === text) return;
+    if (readTokensFile(file) === text) return;
     throw new LinesideError('CONFLICT', `cannot change ${file}: another program wrote it at the same time`, {
       hint: 'Look at what it holds now, then repeat the command.',
     });
@@ -83,18 +84,6 @@ function openLock(file: string): number | undefined {
   } catch (error) {
     if (['ENOENT', 'ENOTDIR', 'EROFS'].includes(systemCode(error))) return undefined;
     throw unwritable(file, error);
-  }
-}
-
-/** undefined: there is no such file. */
-function textOf(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined;
-    throw new LinesideError('CONFIG_INVALID', `cannot read the tokens in ${file}: ${messageOf(error)}`, {
-      cause: error,
-    });
   }
 }
 

@@ -53,14 +53,18 @@ export function newToken(): string {
 }
 
 export function listTokens(file: string): StoredToken[] {
-  let text: string;
+  const text = readTokensFile(file);
+  return text === undefined ? [] : parseTokens(file, text);
+}
+
+/** undefined: there is no such file. */
+export function readTokensFile(file: string): string | undefined {
   try {
-    text = readFileSync(file, 'utf8');
+    return readFileSync(file, 'utf8');
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return [];
+    if (systemCode(error) === 'ENOENT') return undefined;
     throw unreadable(file, error);
   }
-  return parseTokens(file, text);
 }
 
 export function isRole(text: string): text is Role {

@@ -137,11 +137,6 @@ interface Meaning {
 
 const gone: Meaning = { code: 'PORT_NOT_FOUND', text: 'there is no such port now' };
 const notATty: Meaning = { code: 'PORT_IO', text: 'it is not a serial port' };
-const busy: Meaning = {
-  code: 'PORT_BUSY',
-  text: 'another process holds it',
-  hint: 'stop the other program and try again',
-};
 const meanings: Readonly<Record<string, Meaning>> = {
   ENOENT: gone,
   ENXIO: gone,
@@ -152,7 +147,6 @@ const meanings: Readonly<Record<string, Meaning>> = {
     hint: 'the service must be in the group that owns the device, usually dialout',
   },
   EPERM: { code: 'PORT_PERMISSION', text: 'operation not permitted', hint: 'see DeviceAllow in the service unit' },
-  EBUSY: busy,
   ENOTTY: notATty,
   EISDIR: notATty,
 };
@@ -171,9 +165,9 @@ export function openError(path: string, thrown: unknown, holder?: string): Lines
   if (thrown instanceof LinesideError) return thrown;
   const text = messageOf(thrown);
   const code = systemCode(thrown) || (bindingTexts.find(([pattern]) => pattern.test(text))?.[1] ?? '');
+  if (code === 'EBUSY') return portBusy(path, holder, thrown);
   const meaning = meanings[code];
   if (meaning === undefined) return new LinesideError('PORT_IO', `cannot open ${path}: ${text}`, { cause: thrown });
-  if (meaning === busy) return portBusy(path, holder, thrown);
   return new LinesideError(meaning.code, `cannot open ${path}: ${meaning.text}`, {
     cause: thrown,
     ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
