@@ -4,10 +4,10 @@ import { parseArgs } from 'node:util';
 import { systemClock } from '../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors.ts';
 import { createLogger, type Logger } from '../shared/base/logger.ts';
-import { type StopStep, stopAll } from '../shared/base/stop-all.ts';
 import { type Handed, type Loaded, load } from '../shared/config/load.ts';
 import { type HealthReport, SystemdReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
+import { type StopStep, stopAll } from '../shared/host/service-process.ts';
 import type { HubChild } from './hub-child.ts';
 import { hubReloader, lineReloader, type Reloaded } from './reload.ts';
 

@@ -1,6 +1,6 @@
 /** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures reported at once. */
-import { endsWithin, systemClock } from './clock.ts';
-import { messageOf } from './errors.ts';
+import { endsWithin, systemClock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
 
 /** Limit of a step unless it has its own; systemd's own limit comes after all of them. */
 const STEP_LIMIT_MS = 6_000;

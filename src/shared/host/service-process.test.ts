@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { stopAll } from './stop-all.ts';
+import { stopAll } from './service-process.ts';
 
 test('every step runs, whatever the ones before it did, and all failures are told at once', async () => {
   const ran: string[] = [];
