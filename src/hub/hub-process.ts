@@ -5,14 +5,13 @@ import { fileURLToPath } from 'node:url';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
-import { LinesideError, messageOf } from '../shared/base/errors.ts';
-import type { Logger } from '../shared/base/logger.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
-import type { Check, HealthReport } from '../shared/host/health-report.ts';
+import type { Check } from '../shared/host/health-report.ts';
 import type { HostAdmin } from '../shared/host/host-facts.ts';
 import { httpAnswers, probedAddress } from '../shared/host/probe.ts';
-import { type StopStep, stopAll } from '../shared/host/service-process.ts';
+import { type OnStop, type ServiceProcess, type ServiceStart, startParts } from '../shared/host/service-process.ts';
 import { hubStatus } from '../shared/host/status-text.ts';
 import { promisedSockets } from '../shared/host/systemd-sockets.ts';
 import { createHostTelemetry } from '../shared/host/telemetry.ts';
@@ -42,39 +41,15 @@ const UPSTREAM_STOP_MS = 2_000;
 /** The planner's last commit and the dispatcher's, each on a slow card. */
 const WEBHOOKS_STOP_MS = 10_000;
 
-export interface HubProcess {
-  /** Where it listens: "unix:/run/lineside/http.sock", "127.0.0.1:8080". */
-  readonly addresses: readonly string[];
-  readonly healthReport: HealthReport;
-  /** Ends requests, gives messages in flight to the broker outbox.stop_grace_ms, closes the file. Rejects with all failures at once. */
-  stop(): Promise<void>;
+/**
+ * Throws CONFLICT if another hub uses the same data, and the errors of openRefdataFile. Its stop ends requests, gives messages in
+ * flight to the broker outbox.stop_grace_ms, closes the file.
+ */
+export function startHub(start: ServiceStart): Promise<ServiceProcess> {
+  return startParts(start.logger, (onStop) => build(start, onStop));
 }
 
-export interface HubStart {
-  readonly config: Config;
-  readonly logger: Logger;
-  readonly version: string;
-  /** The keys or lines that the last reload refused; '': the file was taken. */
-  readonly configurationRefused: () => string;
-  /** Called with the current step of the start. */
-  readonly stage: (text: string) => void;
-}
-
-/** Throws CONFLICT if another hub uses the same data, and the errors of openRefdataFile. */
-export async function startHub(start: HubStart): Promise<HubProcess> {
-  const stops: StopStep[] = [];
-  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
-  try {
-    return { ...(await build(start, (step) => stops.push(step))), stop };
-  } catch (error) {
-    await stop().catch((also: unknown) =>
-      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
-    );
-    throw error;
-  }
-}
-
-async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 'stop'>> {
+async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceProcess, 'stop'>> {
   const { config, logger, version, stage } = start;
   const { dir, runtimeDir } = config.data;
   const clock = systemClock;
@@ -138,7 +113,7 @@ async function build(start: HubStart, onStop: OnStop): Promise<Omit<HubProcess, 
 }
 
 function startPublisher(
-  { config, logger }: HubStart,
+  { config, logger }: ServiceStart,
   parts: Pick<PublisherOptions, 'store' | 'broker' | 'topicOf' | 'keepAbove'>,
   onStop: OnStop,
 ): Publisher {
@@ -161,9 +136,7 @@ function statusOf(store: ChangeStore, outbox: Admin, webhooks: Webhooks['admin']
   return hubStatus({ ...outbox.status(), review: rejected + failed, refusing: damage === '' ? full : damage });
 }
 
-type OnStop = (step: StopStep) => void;
-
-function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
+function openStore({ config, logger }: ServiceStart, onStop: OnStop): ChangeStore {
   const { dir } = config.data;
   const { maxBytes, minFreeBytes } = config.outbox;
   const { connection, unchecked, setAside } = openRefdataFile(dir, hubMigrations);
@@ -184,7 +157,7 @@ function openStore({ config, logger }: HubStart, onStop: OnStop): ChangeStore {
 }
 
 /** Slow measurements do not delay the start. */
-function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin {
+function startTelemetry({ config, logger }: ServiceStart, onStop: OnStop): HostAdmin {
   const { dir } = config.data;
   const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
   const telemetry = createHostTelemetry({ dir, clockSync, clock: systemClock, logger });
@@ -201,7 +174,7 @@ function startTelemetry({ config, logger }: HubStart, onStop: OnStop): HostAdmin
 
 /** Not started: deliveries wait until the hub answers. */
 async function prepareWebhooks(
-  { config, logger, version }: HubStart,
+  { config, logger, version }: ServiceStart,
   store: ChangeStore,
   tokens: TokenReader,
   onStop: OnStop,
@@ -249,7 +222,7 @@ function views(store: ChangeStore, { data, outbox }: Config): Pick<HttpParts, 't
 }
 
 /** Shared by all parts that call the line. undefined: grpc.listen names no Unix socket. */
-function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | undefined {
+function openLine({ config, logger }: ServiceStart, onStop: OnStop): LineClient | undefined {
   const unix = config.grpc.listen.find((address) => address.kind === 'unix');
   if (unix === undefined) {
     logger.warn('the hub knows nothing of the line: grpc.listen names no Unix socket to ask it on');
@@ -261,7 +234,7 @@ function openLine({ config, logger }: HubStart, onStop: OnStop): LineClient | un
 }
 
 function watchAll(
-  { config, logger }: HubStart,
+  { config, logger }: ServiceStart,
   watched: Pick<WatchOptions, 'client' | 'hubFaults' | 'sources'>,
   onStop: OnStop,
 ): Watch {
@@ -286,7 +259,7 @@ async function findClosedSockets(): Promise<readonly string[]> {
 
 /** undefined: it is off. */
 async function openUpstream(
-  { config, logger }: HubStart,
+  { config, logger }: ServiceStart,
   line: LineClient | undefined,
   events: Pick<UpstreamParts, 'publisher' | 'broker'>,
   onStop: OnStop,
@@ -303,7 +276,7 @@ async function openUpstream(
 }
 
 async function startFacts(
-  { config, logger }: HubStart,
+  { config, logger }: ServiceStart,
   client: LineClient,
   refdata: Refdata,
   onStop: OnStop,

@@ -9,7 +9,7 @@ import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check, HealthReport } from '../shared/host/health-report.ts';
 import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
-import { type StopStep, stopAll } from '../shared/host/service-process.ts';
+import { type OnStop, type ServiceProcess, type ServiceStart, startParts } from '../shared/host/service-process.ts';
 import { lineStatus } from '../shared/host/status-text.ts';
 import { startGrpcServers } from './grpc/server.ts';
 import { openSerialLog } from './log/serial-log.ts';
@@ -24,34 +24,18 @@ const LONG_STOP_MS = 3_000;
 /** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to get the answer. */
 const SEND_GRACE_MS = 500;
 
-export interface LineProcess {
-  /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
-  readonly addresses: readonly string[];
-  readonly healthReport: HealthReport;
+export interface LineProcess extends ServiceProcess {
   /** Takes what needs no new port and no new listener; answers the keys it could not take. */
   configure(config: Config): Promise<readonly string[]>;
-  /** Ends streams with UNAVAILABLE, closes the port, commits the log. Rejects with all failures at once. */
-  stop(): Promise<void>;
 }
 
-export interface LineStart {
-  readonly config: Config;
-  readonly logger: Logger;
-  readonly version: string;
-  /** The fault that the last reload found; '': none. */
-  readonly configurationRefused: () => string;
-  /** Reports the step of the start under way. */
-  readonly stage: (text: string) => void;
-}
-
-export async function startLine(start: LineStart): Promise<LineProcess> {
+/** Its stop ends streams with UNAVAILABLE, closes the port, commits the log. */
+export function startLine(start: ServiceStart): Promise<LineProcess> {
   // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
   // almost all of it garbage, and 30 MB with it. Reading the log costs a third more CPU time.
   setFlagsFromString('--optimize-for-size');
-  const stops: StopStep[] = [];
-  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
-  try {
-    const built = await build(start, (what, stopIt) => stops.push({ what, stop: stopIt }));
+  return startParts(start.logger, async (onStop) => {
+    const built = await build(start, onStop);
     const { log, owner, servers } = built;
     const configure = async (changed: Config): Promise<readonly string[]> => {
       const notTaken = await servers.configure(changed);
@@ -59,16 +43,9 @@ export async function startLine(start: LineStart): Promise<LineProcess> {
       owner.limit(changed.serial);
       return notTaken;
     };
-    return { addresses: servers.addresses, healthReport: healthReportOf(built), configure, stop };
-  } catch (error) {
-    await stop().catch((also: unknown) =>
-      start.logger.error('stopping after a failed start', { error: messageOf(also) }),
-    );
-    throw error;
-  }
+    return { addresses: servers.addresses, healthReport: healthReportOf(built), configure };
+  });
 }
-
-type OnStop = (what: string, stop: () => Promise<void>) => void;
 
 type Built = Awaited<ReturnType<typeof build>>;
 
@@ -81,17 +58,17 @@ function healthReportOf({ log, owner, servers }: Built): HealthReport {
   return { checks, status };
 }
 
-async function build({ config, logger, version, configurationRefused, stage }: LineStart, onStop: OnStop) {
+async function build({ config, logger, version, configurationRefused, stage }: ServiceStart, onStop: OnStop) {
   const clock = systemClock;
   const release = await holdDataDirectory(config.data.dir, 'line');
-  onStop('lock', async () => release());
+  onStop({ what: 'lock', stop: async () => release() });
   await makeDirectory('data.runtime_dir', config.data.runtimeDir);
 
   const time = createClockSync({ file: config.device.timeSyncFile, clock });
-  onStop('time sync', async () => time.stop());
+  onStop({ what: 'time sync', stop: async () => time.stop() });
   stage('opening log.db');
   const log = await openSerialLog({ dir: config.data.dir, ...config.log, clock, logger, time });
-  onStop('serial log', () => log.close());
+  onStop({ what: 'serial log', stop: () => log.close() });
 
   const simulated = config.serial.simulate
     ? await (await import('./port/simulated/simulated-line.ts')).startSimulatedLine({
@@ -99,7 +76,7 @@ async function build({ config, logger, version, configurationRefused, stage }: L
         clock,
       })
     : undefined;
-  if (simulated !== undefined) onStop('simulated line', () => simulated.close());
+  if (simulated !== undefined) onStop({ what: 'simulated line', stop: () => simulated.close() });
   const inventory = new Inventory({
     extraPorts: [...config.serial.extraPorts, ...(simulated === undefined ? [] : [simulated.portName])],
     descriptions: simulated === undefined ? {} : { [simulated.portName]: simulated.description },
@@ -121,18 +98,19 @@ async function build({ config, logger, version, configurationRefused, stage }: L
     stopping ??= owner.stop();
     return stopping;
   };
-  onStop('port', stopPort);
+  onStop({ what: 'port', stop: stopPort });
   stage('opening the port that was open');
   await resume(owner, memory, config, logger);
 
   stage('opening gRPC');
   const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version, configurationRefused });
-  onStop('gRPC', async () => {
+  const stopServers = async (): Promise<void> => {
     // A failure is reported by the port's own step.
     const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));
     await servers.stop();
     grace.cancel();
-  });
+  };
+  onStop({ what: 'gRPC', stop: stopServers });
   return { log, owner, servers };
 }
 

@@ -5,9 +5,9 @@ import { systemClock } from '../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors.ts';
 import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { type Handed, type Loaded, load } from '../shared/config/load.ts';
-import { type HealthReport, SystemdReport } from '../shared/host/health-report.ts';
+import { SystemdReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
-import { type StopStep, stopAll } from '../shared/host/service-process.ts';
+import { type ServiceProcess, type StopStep, stopAll } from '../shared/host/service-process.ts';
 import type { HubChild } from './hub-child.ts';
 import { hubReloader, lineReloader, type Reloaded } from './reload.ts';
 
@@ -50,11 +50,9 @@ interface Asked {
 }
 
 /** A process of the service once it is up: what to write of it, how to stop it. */
-interface Running {
+interface Running extends Omit<ServiceProcess, 'stop'> {
   readonly ready: string;
-  readonly addresses: readonly string[];
   readonly steps: readonly StopStep[];
-  readonly healthReport: HealthReport;
   /** Limit of a stop. */
   readonly stopMs: number;
   /** Takes the configuration as it is now. */

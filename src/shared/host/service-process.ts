@@ -1,6 +1,45 @@
-/** The shutdown of a process: every step in reverse order of the start, each with a limit, all failures reported at once. */
+/** A process of the service: its start from one Config, and its stop. */
 import { endsWithin, systemClock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
+import type { Config } from '../config/config.ts';
+import type { HealthReport } from './health-report.ts';
+
+export interface ServiceStart {
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly version: string;
+  /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
+  readonly configurationRefused: () => string;
+  /** Reports the step of the start under way. */
+  readonly stage: (text: string) => void;
+}
+
+export interface ServiceProcess {
+  /** Where it listens: "unix:/run/lineside/grpc.sock", "127.0.0.1:50051". */
+  readonly addresses: readonly string[];
+  readonly healthReport: HealthReport;
+  /** Rejects with all failures at once. */
+  stop(): Promise<void>;
+}
+
+/** Called for each part that was started. */
+export type OnStop = (step: StopStep) => void;
+
+/** Starts the parts; they are stopped in reverse order, also when the start fails. */
+export async function startParts<T>(
+  logger: Logger,
+  start: (onStop: OnStop) => Promise<T>,
+): Promise<T & Pick<ServiceProcess, 'stop'>> {
+  const stops: StopStep[] = [];
+  const stop = (): Promise<void> => stopAll(stops.splice(0).reverse());
+  try {
+    return { ...(await start((step) => stops.push(step))), stop };
+  } catch (error) {
+    await stop().catch((also: unknown) => logger.error('stopping after a failed start', { error: messageOf(also) }));
+    throw error;
+  }
+}
 
 /** Limit of a step unless it has its own; systemd's own limit comes after all of them. */
 const STEP_LIMIT_MS = 6_000;
