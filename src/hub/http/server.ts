@@ -6,7 +6,7 @@ import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-
 import type { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
-import { AddressShare, type Bound, bind, Listeners } from '../../shared/base/listeners.ts';
+import { AddressShare, type Bound, bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
@@ -40,10 +40,7 @@ export interface HttpParts extends HubParts {
   readonly storage: () => StorageFigures;
 }
 
-export interface HttpServer {
-  /** Where it listens, with the ports that port 0 became. */
-  readonly addresses: readonly string[];
-  readonly listening: readonly ListenAddress[];
+export interface HttpServer extends Listening<ListenAddress> {
   /** Of the addresses that are not served, for the status. */
   faults(): readonly string[];
   /** Requests in progress have STOP_GRACE_MS, new ones get 503; then the remaining connections are closed. */
@@ -118,24 +115,8 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
     await history.stop();
     await app.close();
   });
-  return started(listeners, tls, stop);
-}
-
-async function started(
-  listeners: Listeners<ListenAddress, Listener>,
-  tls: Tls | undefined,
-  stop: () => Promise<void>,
-): Promise<HttpServer> {
-  try {
-    await listeners.start();
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  const listening = listeners.open.map(({ address }) => address);
   return {
-    addresses: listening.map(showListen),
-    listening,
+    ...(await listeners.start(stop)),
     faults: () => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
     stop,
   };

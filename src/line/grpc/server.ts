@@ -9,7 +9,7 @@ import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../.
 import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
-import { bind, Listeners } from '../../shared/base/listeners.ts';
+import { bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
@@ -39,10 +39,7 @@ interface GrpcServerOptions {
   readonly configurationRefused?: () => string;
 }
 
-export interface GrpcServers {
-  /** Where they listen, with the ports that port 0 became. */
-  readonly addresses: readonly string[];
-  readonly listening: readonly ListenAddress[];
+export interface GrpcServers extends Listening<ListenAddress> {
   /** What is to be said of addresses that are not served. */
   faults(): readonly string[];
   /**
@@ -105,16 +102,8 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     await stopAll(listeners.open, auth, standard, subscriptions, clock);
     refused.stop();
   });
-  try {
-    await listeners.start();
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  const listening = listeners.open.map(({ address }) => address);
   return {
-    addresses: listening.map(showListen),
-    listening,
+    ...(await listeners.start(stop)),
     faults,
     async configure(changed) {
       const notTaken = await renew(identity, config, changed);

@@ -22,7 +22,13 @@ export interface ListenersOptions<A, L> {
   readonly logger: Logger;
 }
 
-export class Listeners<A, L> {
+/** Where an interface listens, with the ports that port 0 became. */
+export interface Listening<A> {
+  readonly addresses: readonly string[];
+  readonly listening: readonly A[];
+}
+
+export class Listeners<A, L extends { readonly address: A }> {
   readonly #o: ListenersOptions<A, L>;
   readonly #open: L[] = [];
   readonly #waiting = new Set<A>();
@@ -42,8 +48,19 @@ export class Listeners<A, L> {
     return [...this.#waiting].map((address) => `NOT LISTENING on ${this.#o.show(address)}`);
   }
 
-  /** CONFIG_INVALID: no address can be listened on, or one never will be. Addresses opened by then stay open. */
-  async start(): Promise<void> {
+  /** CONFIG_INVALID: no address can be listened on, or one never will be. `stop` is called then: others may be open. */
+  async start(stop: () => Promise<void>): Promise<Listening<A>> {
+    try {
+      await this.#start();
+    } catch (error) {
+      await stop();
+      throw error;
+    }
+    const listening = this.#open.map(({ address }) => address);
+    return { addresses: listening.map(this.#o.show), listening };
+  }
+
+  async #start(): Promise<void> {
     const { addresses, listen, clock, logger } = this.#o;
     let first: LinesideError | undefined;
     for (const address of addresses) {
