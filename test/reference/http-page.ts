@@ -1,8 +1,8 @@
 /** src/hub/http/reference.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
 import { type Access, mayCall } from '../../src/hub/http/access.ts';
-import { openapiDocument } from '../../src/hub/http/openapi.ts';
 import { titles } from '../../src/hub/http/problem.ts';
 import type { RouteParts } from '../../src/hub/http/routes/route.ts';
+import { openapiDocument } from '../../src/hub/http/routes/routes.ts';
 import { roles } from '../../src/shared/auth/tokens.ts';
 import { errorCatalogue } from '../../src/shared/base/errors.ts';
 import { linkOf, nameOf, rowsOf, type Schema, shapeOf } from './json-shape.ts';

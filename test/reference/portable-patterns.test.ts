@@ -6,8 +6,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { openapiDocument } from '../../src/hub/http/openapi.ts';
 import type { RouteParts } from '../../src/hub/http/routes/route.ts';
+import { openapiDocument } from '../../src/hub/http/routes/routes.ts';
 import { configSchema } from '../../src/shared/config/config.ts';
 
 /** Classes of Unicode, code points in braces, digits that are not only 0 to 9, named groups, and what looks around. */

@@ -23,8 +23,8 @@ import { LineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/line-log.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
-import { openapiDocument } from './openapi.ts';
 import type { HubParts, RouteParts } from './routes/route.ts';
+import { openapiDocument } from './routes/routes.ts';
 
 export interface HttpParts extends HubParts {
   readonly config: Config;

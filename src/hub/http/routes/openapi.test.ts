@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import type { JsonObject } from '../outbox/event.ts';
-import { at, startTestServer } from './server.fixture.ts';
+import type { JsonObject } from '../../outbox/event.ts';
+import { at, startTestServer } from '../server.fixture.ts';
 
 describe('the OpenAPI document', () => {
   it('is valid OpenAPI 3.1', async (t) => {
