@@ -4,9 +4,9 @@ import { describe, it } from 'node:test';
 import { checkLines, oneLine, orFine, summaryLine } from './check.ts';
 import type { Tokens } from './check-context.ts';
 import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
+import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts, type UartFacts } from './checks/machine.ts';
 import { judgeRights, type RightsFact } from './checks/permissions.ts';
 import { judgeService, type ServiceFacts } from './checks/service.ts';
-import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts, type UartFacts } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
 import { judged } from './table.fixture.ts';
 

@@ -4,12 +4,11 @@ import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
 import { type Check, type CheckContext, configured, within } from './check-context.ts';
 import { checkCertificates, checkTokens, checkWebhooks, judgeConfiguration } from './checks/configuration.ts';
 import { checkDatabases, checkDisk } from './checks/disk.ts';
-import { checkClock, checkMachine, checkSlots } from './checks/machine.ts';
+import { checkClock, checkConsole, checkMachine, checkSlots, checkUart } from './checks/machine.ts';
 import { checkNetwork } from './checks/network.ts';
 import { checkPermissions } from './checks/permissions.ts';
 import { brokerLimitMs, checkBroker, checkUpstream } from './checks/remotes.ts';
 import { checkJournal, checkListeners, checkService } from './checks/service.ts';
-import { checkConsole, checkUart } from './checks/uart.ts';
 import { Redactor } from './redactor.ts';
 
 /** An fsync on a card, or /proc on a busy core, may take some seconds. The check of a collector: 5, 5 and 5 s. */
