@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { after } from 'node:test';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
-import { runCli } from './cli.ts';
+import { type CliParts, runCli } from './cli.ts';
 import type { CliIo, StopSignal } from './io.ts';
 
 export interface Outcome {
@@ -22,7 +22,7 @@ export interface Running {
   signal(name: StopSignal): void;
 }
 
-export interface DriveOptions {
+export interface DriveOptions extends Partial<Pick<CliParts, 'version' | 'local'>> {
   /** A stream is read as it is, and ended by the test. */
   readonly stdin?: string | Uint8Array | PassThrough;
   readonly env?: Record<string, string>;
@@ -54,9 +54,10 @@ export function start(argv: readonly string[], options: DriveOptions = {}): Runn
     },
   };
   const parts = {
-    version: '0.0.0',
+    version: options.version ?? '0.0.0',
     localSocket: () => options.socket ?? '/nonexistent/lineside.sock',
     localHttpSocket: () => options.httpSocket ?? '/nonexistent/http.sock',
+    ...(options.local !== undefined && { local: options.local }),
   };
   const done = runCli(argv, io, parts).then((status) => {
     return { status, stdout: stdout.text(), stderr: stderr.text(), bytes: stdout.bytes() };

@@ -3,40 +3,28 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { testBox } from '../../src/appliance/update/update.fixture.ts';
 import { openBundle, readPublicKey } from '../../src/appliance/update/update-bundle.ts';
-import { runCli } from '../../src/cli/cli.ts';
+import { run as drive } from '../../src/cli/drive.fixture.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { fill, siteIn, statesOf } from './backup-site.ts';
 
-async function run(...argv: string[]): Promise<{ status: number; out: string; err: string }> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const io = {
-    stdin: new PassThrough(),
-    stdout,
-    stderr,
-    env: { SOURCE_DATE_EPOCH: '1800000000' },
-    clock: new FakeClock(),
-    onSignal: () => () => undefined,
-  };
-  const sockets = { localSocket: () => '', localHttpSocket: () => '' };
-  const status = await runCli(argv, io, { ...sockets, version: '1.4.0', local: addLocalCommands });
-  return { status, out: String(stdout.read() ?? ''), err: String(stderr.read() ?? '') };
-}
+const env = { SOURCE_DATE_EPOCH: '1800000000' };
+const options = { version: '1.4.0', env, clock: new FakeClock(), local: addLocalCommands };
+const run = (...argv: string[]) => drive(argv, options);
 
 test('update pack makes what update install reads, of the version that runs and the date that is set', async (t) => {
   const box = testBox(t);
   const where = ['--root', box.at('new-root'), '--boot', box.at('new-boot'), '--key', box.at('update.key')];
-  const { status, out, err } = await run('update', 'pack', ...where, '--out', box.at('packed'));
-  assert.equal(status, 0, err);
+  const { status, stdout, stderr } = await run('update', 'pack', ...where, '--out', box.at('packed'));
+  assert.equal(status, 0, stderr);
   const fd = openSync(box.at('packed'), 'r');
   t.after(() => closeSync(fd));
   const { manifest } = openBundle(fd, readPublicKey(box.at('update.pub')));
-  assert.deepEqual(JSON.parse(out), manifest);
+  assert.deepEqual(JSON.parse(stdout), manifest);
   assert.deepEqual(
     [manifest.version, manifest.board, manifest.builtAt.slice(0, 10)],
     ['1.4.0', 'raspberry-pi-arm64', '2027-01-15'],
@@ -50,7 +38,11 @@ test('backup, a look at it with tar, and restore', async (t) => {
   fill(where, 'one');
   const config = ['--config', where.configFile];
   const made = await run('backup', where.file, ...config);
-  assert.deepEqual([made.status, /files of box-1, \d+ bytes, read back and sound/.test(made.out)], [0, true], made.err);
+  assert.deepEqual(
+    [made.status, /files of box-1, \d+ bytes, read back and sound/.test(made.stdout)],
+    [0, true],
+    made.stderr,
+  );
   const { stdout, stderr } = spawnSync('tar', ['tf', where.file], { encoding: 'utf8' });
   assert.equal(stderr, '');
   for (const name of ['etc/secrets/hub/kafka.password', 'line/log.db', 'hub/refdata.db', 'manifest.json']) {
@@ -58,15 +50,22 @@ test('backup, a look at it with tar, and restore', async (t) => {
   }
   writeFileSync(join(where.etc, 'tokens.json'), '{"text":"two"}');
   const asked = await run('restore', where.file, ...config);
-  assert.deepEqual([asked.status, /With --yes it is done/.test(asked.err)], [1, true]);
+  assert.deepEqual([asked.status, /With --yes it is done/.test(asked.stderr)], [1, true]);
   assert.match(readFileSync(join(where.etc, 'tokens.json'), 'utf8'), /two/);
   const none = await run('restore', `${where.file}\x9b2J\u202e`, ...config);
-  assert.deepEqual([none.status, /there is no such file/.test(none.err), /--yes/.test(none.err)], [5, true, false]);
-  assert.doesNotMatch(none.err, /[\x80-\x9f\u202e]/, 'it drives no terminal');
+  assert.deepEqual(
+    [none.status, /there is no such file/.test(none.stderr), /--yes/.test(none.stderr)],
+    [5, true, false],
+  );
+  assert.doesNotMatch(none.stderr, /[\x80-\x9f\u202e]/, 'it drives no terminal');
   const restored = await run('restore', where.file, '--yes', ...config);
-  assert.deepEqual([restored.status, restored.out.startsWith('this box is box-1 as of ')], [0, true], restored.err);
+  assert.deepEqual(
+    [restored.status, restored.stdout.startsWith('this box is box-1 as of ')],
+    [0, true],
+    restored.stderr,
+  );
   assert.deepEqual(new Set(statesOf(where)), new Set(['one']));
-  assert.equal((await run('restore', '--finish', ...config)).out, 'no restore was interrupted\n');
+  assert.equal((await run('restore', '--finish', ...config)).stdout, 'no restore was interrupted\n');
 });
 
 test('a backup is made beside a configuration with a fault elsewhere, which is reported', async (t) => {
@@ -76,17 +75,17 @@ test('a backup is made beside a configuration with a fault elsewhere, which is r
   appendFileSync(where.configFile, '[kafka]\npartitons = 3\n');
   const made = await run('backup', where.file, '--config', where.configFile);
   assert.deepEqual(
-    [made.status, /^lineside: warning: .*has faults:\n {2}line \d+: kafka\.partitons: no such key/.test(made.err)],
+    [made.status, /^lineside: warning: .*has faults:\n {2}line \d+: kafka\.partitons: no such key/.test(made.stderr)],
     [0, true],
-    made.err,
+    made.stderr,
   );
   appendFileSync(where.configFile, '[webhooks]\nkey_file = 7\n');
   const refused = await run('backup', where.file, '--config', where.configFile);
-  assert.deepEqual([refused.status, /webhooks\.key_file: /.test(refused.err)], [2, true], refused.err);
+  assert.deepEqual([refused.status, /webhooks\.key_file: /.test(refused.stderr)], [2, true], refused.stderr);
 });
 
 test('a factory reset wants to be confirmed, and an update a box with slots', async () => {
   const reset = await run('factory-reset');
-  assert.deepEqual([reset.status, /All data of this box would be gone/.test(reset.err)], [1, true]);
-  assert.match((await run('update', 'status')).err, /not started from slots.*Debian package is updated by apt/);
+  assert.deepEqual([reset.status, /All data of this box would be gone/.test(reset.stderr)], [1, true]);
+  assert.match((await run('update', 'status')).stderr, /not started from slots.*Debian package is updated by apt/);
 });

@@ -2,10 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import Long from 'long';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { runCli } from '../cli.ts';
 import { run, start, testFiles } from '../drive.fixture.ts';
 import { httpSocket, hub, hubForEach } from '../hub/fake-hub.fixture.ts';
-import { processIo } from '../io.ts';
 import type { JsonObject } from '../output/json.ts';
 import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
 
@@ -133,31 +131,5 @@ describe('a terminal', () => {
     for (const line of plain.split('\n')) assert.ok(line.length <= 60, line);
     service.devices = [{ portName: '/dev/x', description: 'y'.repeat(90), hardwareId: '' }];
     for (const line of (await run(['devices'], { socket, tty })).stdout.split('\n')) assert.ok(line.length <= 60, line);
-  });
-});
-
-describe('local commands', () => {
-  it('stand in the help beside the others, and below them where they belong', async () => {
-    const seen: unknown[] = [];
-    const parts = {
-      version: '1',
-      localSocket: () => socket,
-      localHttpSocket: () => socket,
-      local: (
-        program: Parameters<NonNullable<Parameters<typeof runCli>[2]['local']>>[0],
-        shell: { setStatus(status: number): void },
-      ) => {
-        const config = program.commands.find((command) => command.name() === 'config');
-        config
-          ?.command('check')
-          .option('--config <file>')
-          .action((options: unknown) => {
-            seen.push(options);
-            shell.setStatus(2);
-          });
-      },
-    };
-    const status = await runCli(['config', 'check', '--config', 'a.toml'], processIo(), parts);
-    assert.deepEqual([status, seen], [2, [{ config: 'a.toml' }]]);
   });
 });
