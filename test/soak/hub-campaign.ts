@@ -10,21 +10,55 @@ import { OutboxLedger, storedVersions } from './outbox-ledger.ts';
 import { dictionaries, type Load, schema } from './outbox-writers.ts';
 import { type Random, seeded } from './random.ts';
 
-export class HubCampaign {
+export interface Schedule {
+  /** Every so many rounds one more kill comes during the start, which takes about `startMs`. */
+  readonly startKillEvery: number;
+  readonly startMs: number;
+  readonly compareEvery: number;
+}
+
+/** A life of the hub in each round, and what must hold after every restart, whatever the kill interrupted. */
+export abstract class HubCampaign<Figures> {
   readonly ledger = new OutboxLedger();
+  killsAtStart = 0;
+  readonly #schedule: Schedule;
   readonly #dir: string;
   protected readonly random: Random;
   readonly #numbers = new Map<string, number>();
   #hub: Hub | undefined;
 
-  constructor(dir: string, seed: number) {
+  constructor(dir: string, seed: number, schedule: Schedule) {
     this.#dir = dir;
     this.random = seeded(seed);
+    this.#schedule = schedule;
   }
 
-  async end(): Promise<void> {
+  async run(rounds: number, say: (line: string) => void): Promise<Figures> {
+    const { startKillEvery, startMs, compareEvery } = this.#schedule;
+    await this.begin();
+    for (let round = 1; round <= rounds; round++) {
+      await this.life(round);
+      if (round % startKillEvery === 0) {
+        await this.killAtStart(startMs);
+        this.killsAtStart += 1;
+      }
+      await this.startAgain(round);
+      this.ledger.settle(storedVersions(this.path, this.ledger.lastTxTime));
+      if (round % 20 === 0) say(`round ${round} of ${rounds}: ${JSON.stringify(this.ledger.figures)}`);
+      if (round % compareEvery === 0 && round < rounds) say(`compared: ${JSON.stringify(await this.compare())}`);
+    }
+    const figures = await this.compare();
     assert.equal(await this.hub.stop(), 0);
+    return figures;
   }
+
+  protected abstract begin(): Promise<void>;
+
+  /** Load until the kill. */
+  protected abstract life(round: number): Promise<void>;
+
+  /** Everything that was sent, against everything that the database has. */
+  protected abstract compare(): Promise<Figures>;
 
   /** The first hub, with its dictionaries. */
   protected async startFirst(config: Toml): Promise<void> {
@@ -34,13 +68,8 @@ export class HubCampaign {
     }
   }
 
-  protected async startAgain(): Promise<void> {
+  protected async startAgain(_round: number): Promise<void> {
     this.#hub = await startHub({ dir: this.#dir });
-  }
-
-  /** What must hold after every restart, whatever the kill interrupted. */
-  protected settle(): void {
-    this.ledger.settle(storedVersions(this.path, this.ledger.lastTxTime));
   }
 
   protected killAtStart(startMs: number): Promise<void> {

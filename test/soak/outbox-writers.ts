@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, type HubApi, recordPath } from '../e2e/hub-api.ts';
 import { sendBundle } from '../e2e/hub-support.ts';
 import type { OutboxLedger } from './outbox-ledger.ts';
-import type { Random } from './random.ts';
+import { anyOf, nextNumber, type Random } from './random.ts';
 
 export interface Load {
   readonly api: HubApi;
@@ -24,6 +24,12 @@ const KEYS = 12;
 const BULK = 15;
 const BUNDLE = 40;
 const PAUSE_MS = 5;
+/** Two or three deliveries of webhooks by number; or by size, as an event is then of some 50 KiB. */
+const MANY = { from: 501, to: 1_200, bytes: 10 };
+const LARGE = { from: 25, to: 45, bytes: 50_000 };
+/** While a bundle is written nobody else writes. */
+const LARGE_PAUSE_MS = 2_000;
+const TITLE_PAUSE_MS = 400;
 
 /** Creates, updates and closes records; several of them race on the same keys. */
 export async function recordWriter(name: string, load: Load, over: AbortSignal): Promise<void> {
@@ -99,16 +105,51 @@ export async function bulkCloser(name: string, load: Load, over: AbortSignal): P
   }
 }
 
+/** Bundles that are too large for one delivery of webhooks. */
+export async function largeImporter(name: string, load: Load, over: AbortSignal): Promise<void> {
+  const { api, random } = load;
+  while (!over.aborted) {
+    await sleep(random.between(0, LARGE_PAUSE_MS));
+    if (over.aborted) return;
+    const kind = random.between(0, 2) === 0 ? MANY : LARGE;
+    const dictionary = anyOf(names, random);
+    const count = random.between(kind.from, kind.to);
+    const number = load.numbers.get(name) ?? 0;
+    const keys = Array.from({ length: count }, (_, i) => `${name} ${number}.${i}`);
+    const targets = keys.map((key) => `${dictionary}:${key}`);
+    const fate = await attempt(name, load, targets, (change) => {
+      const text = 'x'.repeat(kind.bytes);
+      const lines = keys.map((businessKey) => ({ dictionary, businessKey, data: { name: change, text } }));
+      return sendBundle(api, lines, change);
+    });
+    if (fate === undefined) return;
+  }
+}
+
+/** New titles; those that were answered are entered. */
+export async function definer(name: string, load: Load, titles: Set<string>, over: AbortSignal): Promise<void> {
+  const { api, random, numbers } = load;
+  while (!over.aborted) {
+    await sleep(random.between(0, TITLE_PAUSE_MS));
+    if (over.aborted) return;
+    const number = nextNumber(numbers, name);
+    const dictionary = anyOf(names, random);
+    const title = `Wörter ${number}`;
+    const answer = await heard(api.send('PATCH', `/api/v1/dictionaries/${dictionary}`, { body: { title } }));
+    if (answer === undefined) return;
+    if (answer.status === 200) titles.add(title);
+    else if (answer.status !== 503) throw new Error(`${title}: ${answer.status} ${answer.text}`);
+  }
+}
+
 /** Whether it was done; undefined: nothing was heard of it. */
-export async function attempt(
+async function attempt(
   name: string,
   { ledger, numbers }: Load,
   targets: readonly string[],
   ask: (change: string) => Promise<Answer>,
 ): Promise<boolean | undefined> {
-  const number = (numbers.get(name) ?? 0) + 1;
-  numbers.set(name, number);
-  const change = `${name}-${number}`;
+  const change = `${name}-${nextNumber(numbers, name)}`;
   ledger.ask(change, targets);
   const answer = await heard(ask(change));
   if (answer === undefined) return undefined;
@@ -119,7 +160,7 @@ export async function attempt(
 }
 
 /** The answer; undefined: the hub was killed before it had answered. */
-export async function heard(answer: Promise<Answer>): Promise<Answer | undefined> {
+async function heard(answer: Promise<Answer>): Promise<Answer | undefined> {
   try {
     return await answer;
   } catch (error) {
@@ -143,8 +184,4 @@ function dataOf(change: string, random: Random): object {
     ...(random.between(0, 1) === 0 && { optional: random.between(0, 1) === 0 ? null : random.between(0, 3) }),
     ...(random.between(0, 1) === 0 && { nested: { list: [random.between(0, 1), { ü: 'ß→💡' }] } }),
   };
-}
-
-function anyOf(list: readonly string[], random: Random): string {
-  return list[random.between(0, list.length - 1)] ?? '';
 }

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { drained, plainKafka, topicsOf } from '../e2e/hub-support.ts';
-import { type ReadTopics, readTopics } from '../e2e/outbox-reader.ts';
+import { readTopics } from '../e2e/outbox-reader.ts';
 import { type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
 import { HubCampaign } from './hub-campaign.ts';
 import { storedVersions } from './outbox-ledger.ts';
@@ -15,13 +15,10 @@ import { bulkCloser, importer, recordWriter } from './outbox-writers.ts';
 const RECORD_WRITERS = 4;
 /** Longest life under load: several acknowledgements of the broker, and some bundles, each of which starts a worker. */
 const LIFE_MS = 1_500;
-/** Every so many rounds one more kill comes during the start, which takes about this long. */
-const START_KILL_EVERY = 5;
-const START_MS = 500;
+/** The topics are read whole each time, so not often. */
+const SCHEDULE = { startKillEvery: 5, startMs: 500, compareEvery: 50 };
 /** Every so many rounds the broker is killed during the load, and is back some time in the next round. */
 const BROKER_KILL_EVERY = 6;
-/** The topics are read whole each time, so not often. */
-const READ_EVERY = 50;
 const DRAIN_LIMIT_MS = 120_000;
 
 export async function outboxRounds(
@@ -32,50 +29,30 @@ export async function outboxRounds(
   say: (line: string) => void,
 ) {
   const campaign = new Campaign(dir, broker, seed);
-  await campaign.begin();
-  for (let round = 1; round <= rounds; round++) {
-    await campaign.round(round);
-    if (round % 20 === 0) say(`round ${round} of ${rounds}: ${JSON.stringify(campaign.ledger.figures)}`);
-    if (round % READ_EVERY === 0 && round < rounds) say(`read: ${JSON.stringify(await campaign.compare())}`);
-  }
-  const read = await campaign.compare();
-  await campaign.end();
+  const read = await campaign.run(rounds, say);
   const { killsAtStart, brokerKills, ledger } = campaign;
   return { rounds, killsAtStart, brokerKills, ...ledger.figures, ...read };
 }
 
-class Campaign extends HubCampaign {
-  killsAtStart = 0;
+class Campaign extends HubCampaign<{ messages: number; duplicates: number }> {
   brokerKills = 0;
   readonly #broker: TestBroker;
   #brokerBack: Promise<void> = Promise.resolve();
 
   constructor(dir: string, broker: TestBroker, seed: number) {
-    super(dir, seed);
+    super(dir, seed, SCHEDULE);
     this.#broker = broker;
   }
 
-  begin(): Promise<void> {
+  protected override begin(): Promise<void> {
     return this.startFirst(plainKafka(this.#broker, TOPIC_PREFIX));
   }
 
-  /** Load until the kill. */
-  async round(number: number): Promise<void> {
-    await this.#life(number);
-    if (number % START_KILL_EVERY === 0) {
-      await this.killAtStart(START_MS);
-      this.killsAtStart += 1;
-    }
-    await this.startAgain();
-    this.settle();
-  }
-
-  /** Everything the topics have, against everything the database has. */
-  async compare(): Promise<{ messages: number; duplicates: number }> {
+  protected override async compare() {
     await this.#brokerBack;
     await drained(this.api, DRAIN_LIMIT_MS);
     this.ledger.again(storedVersions(this.path));
-    const { messages, faults, duplicates }: ReadTopics = await readTopics({
+    const { messages, faults, duplicates } = await readTopics({
       bootstrap: this.#broker.plain,
       security: { 'security.protocol': 'plaintext' },
       topics: topicsOf(TOPIC_PREFIX),
@@ -85,7 +62,7 @@ class Campaign extends HubCampaign {
     return { messages: messages.length, duplicates };
   }
 
-  async #life(number: number): Promise<void> {
+  protected override async life(round: number): Promise<void> {
     const over = new AbortController();
     const { load } = this;
     const work = [
@@ -94,7 +71,7 @@ class Campaign extends HubCampaign {
       bulkCloser('B', load, over.signal),
     ];
     const lifeMs = this.random.between(20, LIFE_MS);
-    if (number % BROKER_KILL_EVERY === 0) {
+    if (round % BROKER_KILL_EVERY === 0) {
       await sleep(lifeMs / 2);
       this.#killBroker();
     }

@@ -24,6 +24,17 @@ export function seeded(seed: number): Random {
   };
 }
 
+export function anyOf<T>(list: readonly T[], random: Random): T {
+  return list[random.between(0, list.length - 1)] as T;
+}
+
+/** Of each sender, from 1: `numbers` holds the last ones, as they continue over restarts. */
+export function nextNumber(numbers: Map<string, number>, name: string): number {
+  const number = (numbers.get(name) ?? 0) + 1;
+  numbers.set(name, number);
+  return number;
+}
+
 /** SEED of the environment, to replay a failure; else a new one. */
 export function chosenSeed(): number {
   const given = process.env['SEED'];

@@ -6,7 +6,7 @@ import type { Client } from '../e2e/daemon.ts';
 import { RX, TX } from '../e2e/faults.ts';
 import type { NamedPty } from '../e2e/pty.ts';
 import { Ledger } from './ledger.ts';
-import type { Random } from './random.ts';
+import { nextNumber, type Random } from './random.ts';
 import { encodeRecord, noteFor } from './records.ts';
 
 export interface Traffic {
@@ -44,7 +44,10 @@ export function allTraffic(
 /** The device behind the line sends without a pause. */
 async function device({ pty, random, numbers }: Traffic, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
-    await pty.write(encodeRecord('R', next(numbers, 'R'), random, random.between(0, 9) === 0 ? 3_000 : 100), over);
+    await pty.write(
+      encodeRecord('R', nextNumber(numbers, 'R'), random, random.between(0, 9) === 0 ? 3_000 : 100),
+      over,
+    );
     await sleep(random.between(0, 3));
   }
 }
@@ -64,7 +67,7 @@ type Caller = (name: string, client: Client, traffic: Traffic, over: AbortSignal
 
 export const logRawCaller: Caller = (name, client, { random, numbers, ledger }, over, pauseMs) =>
   repeated(over, pauseMs, async () => {
-    const number = next(numbers, name);
+    const number = nextNumber(numbers, name);
     const rawData = random.bytes(random.between(0, random.between(0, 19) === 0 ? 60_000 : 300));
     const [dir, timestamp] = [number % 2 === 0 ? TX : RX, Long.fromNumber(number, true)];
     await client.serial.logRaw({ dir, timestamp, rawData, note: noteFor(name, number, rawData) });
@@ -73,7 +76,7 @@ export const logRawCaller: Caller = (name, client, { random, numbers, ledger }, 
 
 export const sender: Caller = (name, client, { random, numbers, ledger }, over, pauseMs) =>
   repeated(over, pauseMs, async () => {
-    const payload = encodeRecord(name, next(numbers, name), random, 200);
+    const payload = encodeRecord(name, nextNumber(numbers, name), random, 200);
     const { status } = await client.serial.sendPacket({ payload });
     if (status === serial.StatusCode.OK) ledger.sentAnswered += 1;
   });
@@ -97,10 +100,4 @@ function unlessKilled(error: unknown): void {
 
 export function names(letter: string, count: number): string[] {
   return Array.from({ length: count }, (_, i) => `${letter}${i + 1}`);
-}
-
-function next(numbers: Map<string, number>, name: string): number {
-  const number = (numbers.get(name) ?? 0) + 1;
-  numbers.set(name, number);
-  return number;
 }

@@ -7,69 +7,72 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { Body } from '../e2e/hub-api.ts';
-import { expect } from '../e2e/hub-support.ts';
-import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
+import { expect, SCOPES } from '../e2e/hub-support.ts';
+import { type Receiver, type Step, startReceiver } from '../e2e/webhook-receiver.ts';
 import { detail, HOOKS, patch, SECRET, subscribe, webhookStatus, webhooksConfig } from '../e2e/webhooks-support.ts';
 import { HubCampaign } from './hub-campaign.ts';
 import { storedVersions } from './outbox-ledger.ts';
-import { bulkCloser, dictionaries, importer, recordWriter } from './outbox-writers.ts';
-import { all, anyAnswers, filters } from './webhooks-choices.ts';
+import { bulkCloser, definer, dictionaries, importer, largeImporter, recordWriter } from './outbox-writers.ts';
+import { anyOf, type Random } from './random.ts';
 import {
   type CommittedEvent,
   committedEvents,
+  type Filter,
   type Interruption,
   settleWebhooks,
   type Taker,
   type WebhookFigures,
 } from './webhooks-ledger.ts';
-import { definer, largeImporter } from './webhooks-writers.ts';
 
 const RECORD_WRITERS = 2;
 /** Longest life under load: some plannings, some attempts that hang to their end, some bundles. */
 const LIFE_MS = 1_200;
 const TIMEOUT_MS = 500;
-/** Every so many rounds one more kill comes during the start, which takes about this long. */
-const START_KILL_EVERY = 3;
-const START_MS = 700;
+/** All is let through and compared so often: what a receiver has been sent stays in memory. */
+const SCHEDULE = { startKillEvery: 3, startMs: 700, compareEvery: 20 };
 /** Every so many rounds the hub is stopped instead. */
 const STOP_EVERY = 7;
 /** Every so many rounds connections are refused for the first half of a life. */
 const DEAF_EVERY = 4;
 /** Every so many rounds a subscription is changed right after the restart: what happened before goes by what it was. */
 const CHANGE_EVERY = 2;
-/** All is let through and compared so often: what a receiver has been sent stays in memory. */
-const COMPARE_EVERY = 20;
 const DRAIN_LIMIT_MS = 300_000;
 /** Far more attempts than a round has time for: what ends as failed would be sent again by hand. */
 const schedule = Array.from({ length: 100 }, (_, i) => Math.min(i, 2));
 
+const all: Filter = { scopes: SCOPES, dictionaries: null, actions: null, categories: null };
+const filters: readonly Filter[] = [
+  all,
+  { ...all, scopes: ['PUBLIC'] },
+  { ...all, dictionaries: ['soak.internal', 'soak.restricted'], actions: ['created', 'closed'] },
+  { ...all, categories: ['dict.definition.*'] },
+  { ...all, scopes: ['PUBLIC', 'RESTRICTED'], actions: ['updated'], categories: ['dict.record.*'] },
+];
+
 export async function webhookRounds(dir: string, rounds: number, seed: number, say: (line: string) => void) {
-  const campaign = new Campaign(dir, seed);
-  await campaign.begin();
-  for (let round = 1; round <= rounds; round++) {
-    await campaign.round(round);
-    if (round % COMPARE_EVERY === 0 && round < rounds) {
-      say(`round ${round} of ${rounds}: ${JSON.stringify(await campaign.compare())}`);
-    }
-  }
-  const figures = await campaign.compare();
-  await campaign.end();
-  const { counts, ledger } = campaign;
-  return { rounds, ...counts, ...figures, load: ledger.figures };
+  const receiver = await startReceiver(undefined, { secrets: [SECRET] });
+  const campaign = new Campaign(dir, seed, receiver);
+  const figures = await campaign.run(rounds, say);
+  await receiver.stop();
+  const { counts, killsAtStart, ledger } = campaign;
+  return { rounds, ...counts, killsAtStart, ...figures, load: ledger.figures };
 }
 
-class Campaign extends HubCampaign {
-  readonly counts = { kills: 0, killsAtStart: 0, stops: 0, changes: 0, resent: 0 };
+class Campaign extends HubCampaign<WebhookFigures> {
+  readonly counts = { kills: 0, stops: 0, changes: 0, resent: 0 };
+  readonly #receiver: Receiver;
   readonly #takers: Taker[] = [];
   readonly #interruptions: Interruption[] = [];
   /** Titles that were answered. */
   readonly #titles = new Set<string>();
-  #receiver: Receiver | undefined;
 
-  async begin(): Promise<void> {
-    this.#receiver = await startReceiver(undefined, { secrets: [SECRET] });
-    const config = webhooksConfig([this.#receiver], { schedule_s: schedule, timeout_ms: TIMEOUT_MS });
-    await this.startFirst(config);
+  constructor(dir: string, seed: number, receiver: Receiver) {
+    super(dir, seed, SCHEDULE);
+    this.#receiver = receiver;
+  }
+
+  protected override async begin(): Promise<void> {
+    await this.startFirst(webhooksConfig([this.#receiver], { schedule_s: schedule, timeout_ms: TIMEOUT_MS }));
     for (const [i, filter] of filters.entries()) {
       const after = this.#lastEvent();
       const { id } = await subscribe(this.api, this.#receiver, `s${i}`, filter);
@@ -77,26 +80,9 @@ class Campaign extends HubCampaign {
     }
   }
 
-  /** Load until the kill, then what must hold after every restart, whatever the kill interrupted. */
-  async round(number: number): Promise<void> {
-    for (const [i, { path }] of this.#takers.entries()) {
-      const isBad = i === this.#takers.length - 1;
-      await this.#subscriber.script(anyAnswers(this.random, isBad), path);
-    }
-    await this.#life(number);
-    if (number % START_KILL_EVERY === 0) {
-      await this.#interrupted(() => this.killAtStart(START_MS));
-      this.counts.killsAtStart += 1;
-    }
-    await this.#subscriber.listen(true);
-    await this.startAgain();
-    if (number % CHANGE_EVERY === 0) await this.#change();
-    this.settle();
-  }
-
   /** The subscriber takes everything from now on; then all that it was ever sent is held against all that was committed. */
-  async compare(): Promise<WebhookFigures> {
-    for (const { path } of this.#takers) await this.#subscriber.script([], path);
+  protected override async compare(): Promise<WebhookFigures> {
+    for (const { path } of this.#takers) await this.#receiver.script([], path);
     await this.#drained();
     for (const { id } of this.#takers) {
       const { deliveries } = await expect(200, this.api.post(`${HOOKS}/subscriptions/${id}/resend`, {}));
@@ -105,7 +91,7 @@ class Campaign extends HubCampaign {
     await this.#drained();
     const committed = this.#allIsThere();
     const shown = await this.#shown();
-    const requests = this.#subscriber.requests();
+    const requests = this.#receiver.requests();
     const figures = settleWebhooks(this.#takers, committed, requests, shown, this.#interruptions);
     for (const id of figures.late) {
       const { attemptList } = await detail(this.api, id);
@@ -119,17 +105,25 @@ class Campaign extends HubCampaign {
     return figures;
   }
 
-  override async end(): Promise<void> {
-    await super.end();
-    await this.#subscriber.stop();
+  protected override killAtStart(startMs: number): Promise<void> {
+    return this.#interrupted(() => super.killAtStart(startMs));
   }
 
-  async #life(number: number): Promise<void> {
+  protected override async startAgain(round: number): Promise<void> {
+    await super.startAgain(round);
+    if (round % CHANGE_EVERY === 0) await this.#change();
+  }
+
+  protected override async life(round: number): Promise<void> {
+    for (const [i, { path }] of this.#takers.entries()) {
+      const isBad = i === this.#takers.length - 1;
+      await this.#receiver.script(anyAnswers(this.random, isBad), path);
+    }
     const over = new AbortController();
     const { load } = this;
     const lifeMs = this.random.between(20, LIFE_MS);
-    const isDeaf = number % DEAF_EVERY === 0;
-    if (isDeaf) await this.#subscriber.listen(false);
+    const isDeaf = round % DEAF_EVERY === 0;
+    if (isDeaf) await this.#receiver.listen(false);
     const work = Promise.all([
       ...Array.from({ length: RECORD_WRITERS }, (_, i) => recordWriter(`R${i}`, load, over.signal)),
       importer('I', load, over.signal),
@@ -138,10 +132,10 @@ class Campaign extends HubCampaign {
       definer('D', load, this.#titles, over.signal),
     ]);
     await sleep(lifeMs / 2);
-    if (isDeaf) await this.#subscriber.listen(true);
+    if (isDeaf) await this.#receiver.listen(true);
     await sleep(lifeMs / 2);
     await this.#interrupted(async () => {
-      if (number % STOP_EVERY === 0) {
+      if (round % STOP_EVERY === 0) {
         this.counts.stops += 1;
         over.abort();
         assert.equal(await this.hub.stop(), 0);
@@ -163,11 +157,10 @@ class Campaign extends HubCampaign {
 
   /** Another filter, or a pause, or its end: while nobody writes. */
   async #change(): Promise<void> {
-    const taker = this.#takers[this.random.between(0, this.#takers.length - 1)];
-    assert.ok(taker);
+    const taker = anyOf(this.#takers, this.random);
     const after = this.#lastEvent();
     const isPause = this.random.between(0, 2) === 0;
-    const filter = isPause ? undefined : filters[this.random.between(0, filters.length - 1)];
+    const filter = isPause ? undefined : anyOf(filters, this.random);
     const change = filter === undefined ? { active: false } : { active: true, ...filter };
     // A pause cancels attempts under way.
     await this.#interrupted(async () => void (await patch(this.api, taker.id, change)));
@@ -219,14 +212,29 @@ class Campaign extends HubCampaign {
   #lastEvent(): number {
     return committedEvents(this.path).at(-1)?.id ?? 0;
   }
-
-  get #subscriber(): Receiver {
-    assert.ok(this.#receiver);
-    return this.#receiver;
-  }
 }
 
 /** The receiver's clock. */
 function monoS(): number {
   return Number(process.hrtime.bigint()) / 1e9;
+}
+
+/** More than a life has attempts. */
+const STEPS = 2_000;
+
+/** `isBad`: it fails more often than it accepts. */
+function anyAnswers(random: Random, isBad: boolean): Step[] {
+  return Array.from({ length: STEPS }, () => anyAnswer(random, isBad));
+}
+
+function anyAnswer(random: Random, isBad: boolean): Step {
+  const chance = random.between(0, isBad ? 40 : 99);
+  if (chance < 6) return { fault: 'hang' };
+  if (chance < 16) return { status: 500, body: 'not now' };
+  if (chance < 22) return { fault: 'close' };
+  if (chance < 28) return { fault: 'reset' };
+  // Nothing was answered, so no status either.
+  if (chance < 31) return { fault: 'garbage', status: 0 };
+  if (chance < 33) return { status: 410, body: 'never' };
+  return { status: [200, 201, 202, 204][chance % 4] ?? 202, delayS: chance % 10 === 0 ? 0.05 : 0 };
 }
