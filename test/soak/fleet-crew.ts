@@ -4,61 +4,16 @@
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { type Box, startBox } from './fleet-box.ts';
+import type { CrewOrders, Ended, FromCrew, ToCrew } from './fleet-crews.ts';
 import { monotonicMs } from './fleet-gate.ts';
 import { seeded } from './random.ts';
-
-export interface CrewOrders {
-  readonly dir: string;
-  /** Numbers of its boxes: from the first, so many. */
-  readonly first: number;
-  readonly count: number;
-  readonly seed: number;
-  readonly kafka: Omit<KafkaOptions, 'clientId'>;
-}
-
-export type ToCrew =
-  | { readonly kind: 'begin'; readonly orders: CrewOrders }
-  /** Each box writes a change now and then; 0: none of them any more. */
-  | { readonly kind: 'write'; readonly everyMs: number }
-  | { readonly kind: 'end' };
-
-export interface Tally {
-  readonly kind: 'tally';
-  readonly connected: number;
-  readonly started: number;
-  readonly written: number;
-  readonly waiting: number;
-  readonly unreached: number;
-  readonly replaced: number;
-  readonly rssBytes: number;
-  readonly cpuMs: number;
-}
-/** A box found its broker, or lost it. */
-export interface Turn {
-  readonly kind: 'turn';
-  readonly box: string;
-  readonly connected: boolean;
-  /** monotonicMs() */
-  readonly atMs: number;
-}
-/** Boxes and how many changes each has written. */
-export interface Ended {
-  readonly kind: 'ended';
-  readonly written: Readonly<Record<string, number>>;
-}
-export type FromCrew = Tally | Turn | Ended;
 
 const TALLY_MS = 1_000;
 /** Between two boxes of a crew that begin: a power cut's end is milder than a thousand starts on two cores. */
 const BEGIN_PAUSE_MS = 20;
 const DRAIN_MS = 2_000;
-
-export function boxName(number: number): string {
-  return `box-${String(number).padStart(4, '0')}`;
-}
 
 const boxes: Box[] = [];
 let everyMs = 0;
@@ -69,25 +24,24 @@ function say(message: FromCrew): void {
 
 function tally(): void {
   const { user, system } = process.cpuUsage();
-  const states = boxes.map(({ broker }) => broker.state());
-  const status = boxes.map(({ publisher }) => publisher.status());
-  say({
-    kind: 'tally',
-    started: boxes.length,
-    connected: states.filter(({ connected }) => connected).length,
-    replaced: states.reduce((sum, { producersReplaced }) => sum + producersReplaced, 0),
-    written: boxes.reduce((sum, box) => sum + box.written(), 0),
-    waiting: status.reduce((sum, { waiting }) => sum + waiting, 0),
-    unreached: status.reduce((sum, { unreachedTotal }) => sum + unreachedTotal, 0),
-    rssBytes: process.memoryUsage.rss(),
-    cpuMs: (user + system) / 1_000,
-  });
+  const sums = { connected: 0, replaced: 0, written: 0, waiting: 0, unreached: 0 };
+  for (const { broker, publisher, written } of boxes) {
+    const { connected, producersReplaced } = broker.state();
+    const { waiting, unreachedTotal } = publisher.status();
+    sums.connected += Number(connected);
+    sums.replaced += producersReplaced;
+    sums.written += written();
+    sums.waiting += waiting;
+    sums.unreached += unreachedTotal;
+  }
+  const rssBytes = process.memoryUsage.rss();
+  say({ kind: 'tally', ...sums, started: boxes.length, rssBytes, cpuMs: (user + system) / 1_000 });
 }
 
 async function begin({ dir, first, count, seed, kafka }: CrewOrders): Promise<void> {
   const random = seeded(seed);
   for (let number = first; number < first + count; number++) {
-    const name = boxName(number);
+    const name = `box-${String(number).padStart(4, '0')}`;
     const turned = (connected: boolean): void => say({ kind: 'turn', box: name, connected, atMs: monotonicMs() });
     const box = startBox({ name, dir: join(dir, name), kafka, turned }, systemClock);
     boxes.push(box);

@@ -6,9 +6,52 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import type { CrewOrders, FromCrew, Tally, ToCrew, Turn } from './fleet-crew.ts';
 import { monotonicMs } from './fleet-gate.ts';
+
+export interface CrewOrders {
+  readonly dir: string;
+  /** Numbers of its boxes: from the first, so many. */
+  readonly first: number;
+  readonly count: number;
+  readonly seed: number;
+  readonly kafka: Omit<KafkaOptions, 'clientId'>;
+}
+
+export type ToCrew =
+  | { readonly kind: 'begin'; readonly orders: CrewOrders }
+  /** Each box writes a change now and then; 0: none of them any more. */
+  | { readonly kind: 'write'; readonly everyMs: number }
+  | { readonly kind: 'end' };
+
+/** Of a crew that has no boxes yet. */
+const nothing = {
+  connected: 0,
+  started: 0,
+  written: 0,
+  waiting: 0,
+  unreached: 0,
+  replaced: 0,
+  rssBytes: 0,
+  cpuMs: 0,
+};
+export type Totals = Readonly<typeof nothing>;
+export type Tally = Totals & { readonly kind: 'tally' };
+/** A box found its broker, or lost it. */
+export interface Turn {
+  readonly kind: 'turn';
+  readonly box: string;
+  readonly connected: boolean;
+  /** monotonicMs() */
+  readonly atMs: number;
+}
+/** Boxes and how many changes each has written. */
+export interface Ended {
+  readonly kind: 'ended';
+  readonly written: Readonly<Record<string, number>>;
+}
+export type FromCrew = Tally | Turn | Ended;
 
 /** A tally comes each second; with a thousand boxes on two cores some are late. */
 const SILENT_MS = 60_000;
@@ -23,8 +66,6 @@ interface Crew {
   /** Why it has ended, when it should not have. */
   fault: string;
 }
-
-export type Totals = Omit<Tally, 'kind'>;
 
 export class Crews {
   /** Of every box, in the order in which they were heard of. */
@@ -45,14 +86,8 @@ export class Crews {
       env: { ...process.env, UV_THREADPOOL_SIZE: String(orders.count + 8), NODE_TEST_CONTEXT: undefined },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
-    const crew: Crew = {
-      child,
-      first: orders.first,
-      heardMs: monotonicMs(),
-      tally: undefined,
-      written: undefined,
-      fault: '',
-    };
+    const { first } = orders;
+    const crew: Crew = { child, first, heardMs: monotonicMs(), tally: undefined, written: undefined, fault: '' };
     child.on('message', (message: FromCrew) => this.#heard(crew, message));
     child.on('exit', (status, signal) => {
       if (crew.written === undefined) crew.fault = `ended with ${status ?? signal}`;
@@ -70,20 +105,10 @@ export class Crews {
   }
 
   totals(): Totals {
-    const none: Totals = {
-      started: 0,
-      connected: 0,
-      written: 0,
-      waiting: 0,
-      unreached: 0,
-      replaced: 0,
-      rssBytes: 0,
-      cpuMs: 0,
-    };
-    const names = Object.keys(none) as (keyof Totals)[];
-    const sum = (name: keyof Totals): number =>
-      this.#crews.reduce((total, { tally }) => total + (tally?.[name] ?? 0), 0);
-    return { ...none, ...Object.fromEntries(names.map((name) => [name, sum(name)])) };
+    const sums = { ...nothing };
+    const names = Object.keys(sums) as (keyof Totals)[];
+    for (const { tally } of this.#crews) for (const name of names) sums[name] += tally?.[name] ?? 0;
+    return sums;
   }
 
   /** As until(), but fails sooner where a crew has ended or says nothing any more. */

@@ -3,9 +3,8 @@
  * Kafka client. All of them lose the broker at the same moment, twice: their connections are cut while it runs, then it is
  * killed and away for a minute. What counts is how they come back, and that each change arrives.
  */
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
+import { processSeconds } from '../bench/processes.ts';
 import { startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { consumed, optionsFor, topicSpec } from '../kafka/offering.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
@@ -68,6 +67,9 @@ export interface FleetReport extends FleetRead {
 const BACK_LIMIT_MS = 180_000;
 /** Time for a thousand boxes to begin on two cores. */
 const BEGIN_LIMIT_MS = 600_000;
+const BACK_SHARES = [0.5, 0.99, 1];
+
+const topic = topicSpec('public', { partitions: 6 });
 
 export async function fleetRun(dir: string, setting: FleetSetting, say: (line: string) => void): Promise<FleetReport> {
   let target = 0;
@@ -78,7 +80,7 @@ export async function fleetRun(dir: string, setting: FleetSetting, say: (line: s
       target = setting.tls ? ports.sasl : ports.expired;
       return behindGate(setting.tls, ports.plain, gate.port);
     });
-    return await new Fleet({ setting, broker, gate, crews, say }).run();
+    return await throughTwoLosses({ setting, broker, gate, crews, say });
   } finally {
     crews.kill();
     gate.close();
@@ -105,138 +107,117 @@ interface Parts {
   readonly say: (line: string) => void;
 }
 
-class Fleet {
-  readonly #parts: Parts;
-  readonly #topic = topicSpec('public', { partitions: 6 });
+async function throughTwoLosses(parts: Parts): Promise<FleetReport> {
+  const { broker, gate, crews } = parts;
+  const { boxes, everyMs, awayMs, quietMs } = parts.setting;
+  const begun = await cutOff('begun', 0, () => begin(parts), parts);
+  crews.write(everyMs);
+  const idle = await idleCpu(parts);
+  const cut = await cutOff('cut', idle.broker, async () => gate.cutAll(), parts);
+  await quiet(crews, quietMs);
+  const outage = async (): Promise<void> => {
+    await broker.kill();
+    await sleep(awayMs);
+    await broker.restart();
+  };
+  const killed = await cutOff('killed', idle.broker, outage, parts);
+  await quiet(crews, quietMs);
+  const connections = gate.open();
+  crews.write(0);
+  // Twice a tally: the last change may be younger than the one before.
+  await sleep(2_500);
+  await crews.until('nothing waits', () => crews.totals().waiting === 0, BACK_LIMIT_MS);
+  const { unreached, replaced, rssBytes } = crews.totals();
+  const written = await crews.end(BACK_LIMIT_MS);
+  const read = await readFleet(broker.plain, written);
+  const returns = { begun, cut, killed };
+  const sum = [...written.values()].reduce((all, count) => all + count, 0);
+  return {
+    boxes,
+    crews: crews.size,
+    ...returns,
+    written: sum,
+    connections,
+    rssBytes,
+    idleCpu: idle,
+    unreached,
+    replaced,
+    ...read,
+  };
+}
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  async run(): Promise<FleetReport> {
-    const { boxes, everyMs, awayMs, quietMs } = this.#parts.setting;
-    const begun = await this.#back('begun', 0, () => this.#begin());
-    this.#parts.crews.write(everyMs);
-    const idle = await this.#idle();
-    const cut = await this.#back('cut', idle.broker, async () => this.#parts.gate.cutAll());
-    await this.#quiet(quietMs);
-    const killed = await this.#back('killed', idle.broker, async () => {
-      await this.#parts.broker.kill();
-      await sleep(awayMs);
-      await this.#parts.broker.restart();
-    });
-    await this.#quiet(quietMs);
-    const connections = this.#parts.gate.open();
-    this.#parts.crews.write(0);
-    const calm = (totals: Totals): boolean => totals.waiting === 0;
-    // Twice a tally: the last change may be younger than the one before.
-    await sleep(2_500);
-    await this.#parts.crews.until('nothing waits', () => calm(this.#parts.crews.totals()), BACK_LIMIT_MS);
-    const { unreached, replaced, rssBytes } = this.#parts.crews.totals();
-    const written = await this.#parts.crews.end(BACK_LIMIT_MS);
-    const read = await readFleet(this.#parts.broker.plain, this.#topic.name, written);
-    return {
-      boxes,
-      crews: this.#parts.crews.size,
-      begun,
-      cut,
-      killed,
-      written: [...written.values()].reduce((sum, count) => sum + count, 0),
-      connections,
-      rssBytes,
-      idleCpu: idle,
-      unreached,
-      replaced,
-      ...read,
-    };
-  }
-
-  async #begin(): Promise<void> {
-    const { boxes, boxesPerCrew, seed, tls } = this.#parts.setting;
-    for (let first = 1; first <= boxes; first += boxesPerCrew) {
-      const count = Math.min(boxesPerCrew, boxes + 1 - first);
-      this.#parts.crews.start({ first, count, seed: seed + first, kafka: this.#kafka(tls) });
-      const started = first - 1;
-      // One crew after the other: each loads its modules for a second, and its boxes find their topics.
-      const isIn = (totals: Totals): boolean => totals.started > started && totals.connected >= 0.9 * started;
-      await this.#parts.crews.until('a crew begins', () => isIn(this.#parts.crews.totals()), BEGIN_LIMIT_MS);
-    }
-  }
-
-  #kafka(tls: boolean): Omit<KafkaOptions, 'clientId'> {
-    const access = {
-      securityProtocol: 'sasl_ssl',
-      username: users.device.name,
-      password: users.device.password,
-      caFile: this.#parts.broker.caFile,
-    } as const;
-    return optionsFor(`127.0.0.1:${this.#parts.gate.port}`, { topics: [this.#topic], ...(tls && access) });
-  }
-
-  /** Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. */
-  async #back(what: string, brokerIdle: number, step: () => Promise<void>): Promise<Return> {
-    const { boxes } = this.#parts.setting;
-    const [sinceMs, firstTurn, firstTry] = [
-      monotonicMs(),
-      this.#parts.crews.turns.length,
-      this.#parts.gate.accepted.length,
-    ];
-    await step();
-    const [thereMs, cpuMs] = [monotonicMs(), this.#brokerCpuMs()];
-    const back = new Map<string, number>();
-    let looked = firstTurn;
-    await this.#parts.crews.until(
-      `${what}: all are connected`,
-      () => {
-        for (; looked < this.#parts.crews.turns.length; looked++) {
-          const turn = this.#parts.crews.turns[looked];
-          // The last one of each box: some connect, and are lost once more.
-          if (turn?.connected === true) back.set(turn.box, Math.max(0, turn.atMs - thereMs));
-          else if (turn !== undefined) back.delete(turn.box);
-        }
-        return back.size === boxes && this.#parts.crews.totals().connected === boxes;
-      },
-      BEGIN_LIMIT_MS,
-    );
-    const tries = this.#parts.gate.accepted.slice(firstTry).map((at) => at - sinceMs);
-    const report: Return = {
-      attempts: tries.length,
-      busiestSecond: busiestSecond(tries),
-      busiestBack: busiestSecond(tries.filter((at) => at >= thereMs - sinceMs)),
-      firstHalfSecond: tries.filter((at) => at < 500).length,
-      backMs: [...back.values()].sort((a, b) => a - b),
-      brokerCpuMs: this.#brokerCpuMs() - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
-    };
-    this.#parts.say(`${what}: ${lineOf(report)}`);
-    this.#parts.say(`${what}: tried in each second: ${eachSecond(tries).join(' ')}`);
-    return report;
-  }
-
-  async #quiet(ms: number): Promise<void> {
-    const end = monotonicMs() + ms;
-    await this.#parts.crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
-  }
-
-  async #idle(): Promise<FleetReport['idleCpu']> {
-    await this.#quiet(this.#parts.setting.quietMs);
-    const before = { atMs: monotonicMs(), boxes: this.#parts.crews.totals().cpuMs, broker: this.#brokerCpuMs() };
-    await this.#quiet(this.#parts.setting.quietMs);
-    const seconds = (monotonicMs() - before.atMs) / 1_000;
-    return {
-      boxes: (this.#parts.crews.totals().cpuMs - before.boxes) / seconds,
-      broker: (this.#brokerCpuMs() - before.broker) / seconds,
-    };
-  }
-
-  /** utime and stime of the broker's process, whose ticks are hundredths of a second. */
-  #brokerCpuMs(): number {
-    const fields = readFileSync(`/proc/${this.#parts.broker.pid()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    return (Number(fields[11]) + Number(fields[12])) * 10;
+async function begin({ crews, setting, broker, gate }: Parts): Promise<void> {
+  const { boxes, boxesPerCrew, seed, tls } = setting;
+  const access = {
+    securityProtocol: 'sasl_ssl',
+    username: users.device.name,
+    password: users.device.password,
+    caFile: broker.caFile,
+  } as const;
+  const kafka = optionsFor(`127.0.0.1:${gate.port}`, { topics: [topic], ...(tls && access) });
+  for (let first = 1; first <= boxes; first += boxesPerCrew) {
+    const count = Math.min(boxesPerCrew, boxes + 1 - first);
+    crews.start({ first, count, seed: seed + first, kafka });
+    const before = first - 1;
+    // One crew after the other: each loads its modules for a second, and its boxes find their topics.
+    const isIn = ({ started, connected }: Totals): boolean => started > before && connected >= 0.9 * before;
+    await crews.until('a crew begins', () => isIn(crews.totals()), BEGIN_LIMIT_MS);
   }
 }
 
-async function readFleet(bootstrap: string, topic: string, written: ReadonlyMap<string, number>): Promise<FleetRead> {
-  const messages = await consumed(bootstrap, topic);
+/** Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. */
+async function cutOff(what: string, brokerIdle: number, step: () => Promise<void>, parts: Parts): Promise<Return> {
+  const { broker, gate, crews, say, setting } = parts;
+  const [sinceMs, firstTry] = [monotonicMs(), gate.accepted.length];
+  let looked = crews.turns.length;
+  await step();
+  const [thereMs, cpuMs] = [monotonicMs(), cpuMsOf(broker)];
+  const back = new Map<string, number>();
+  const isBack = (): boolean => {
+    // The last one of each box: some connect, and are lost once more.
+    for (const { box, connected, atMs } of crews.turns.slice(looked)) {
+      if (connected) back.set(box, Math.max(0, atMs - thereMs));
+      else back.delete(box);
+    }
+    looked = crews.turns.length;
+    return back.size === setting.boxes && crews.totals().connected === setting.boxes;
+  };
+  await crews.until(`${what}: all are connected`, isBack, BEGIN_LIMIT_MS);
+  const tries = gate.accepted.slice(firstTry).map((at) => at - sinceMs);
+  const report: Return = {
+    attempts: tries.length,
+    busiestSecond: busiestSecond(tries),
+    busiestBack: busiestSecond(tries.filter((at) => at >= thereMs - sinceMs)),
+    firstHalfSecond: tries.filter((at) => at < 500).length,
+    backMs: [...back.values()].sort((a, b) => a - b),
+    brokerCpuMs: cpuMsOf(broker) - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
+  };
+  const { backMs: _, ...others } = report;
+  const [half, nearlyAll, all] = BACK_SHARES.map((share) => Math.round(backAfter(report, share)));
+  say(`${what}: ${JSON.stringify({ ...others, half, nearlyAll, all })}`);
+  say(`${what}: tried in each second: ${eachSecond(tries).join(' ')}`);
+  return report;
+}
+
+async function quiet(crews: Crews, ms: number): Promise<void> {
+  const end = monotonicMs() + ms;
+  await crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
+}
+
+async function idleCpu({ broker, crews, setting }: Parts): Promise<FleetReport['idleCpu']> {
+  const now = () => ({ atMs: monotonicMs(), boxes: crews.totals().cpuMs, broker: cpuMsOf(broker) });
+  await quiet(crews, setting.quietMs);
+  const before = now();
+  await quiet(crews, setting.quietMs);
+  const after = now();
+  const seconds = (after.atMs - before.atMs) / 1_000;
+  return { boxes: (after.boxes - before.boxes) / seconds, broker: (after.broker - before.broker) / seconds };
+}
+
+const cpuMsOf = (broker: TestBroker): number => processSeconds(broker.pid()) * 1_000;
+
+async function readFleet(bootstrap: string, written: ReadonlyMap<string, number>): Promise<FleetRead> {
+  const messages = await consumed(bootstrap, topic.name);
   const seen = new Map<string, Set<number>>();
   let [duplicates, late] = [0, 0];
   const highest = new Map<string, number>();
@@ -266,8 +247,6 @@ function versionOf(value: string): number {
 /** As `npm run soak -- fleet` prints it. */
 export function fleetTable(report: FleetReport): string {
   const { boxes, begun, cut, killed } = report;
-  const at = ({ backMs }: Return, share: number): string =>
-    ((backMs[Math.ceil(backMs.length * share) - 1] ?? 0) / 1_000).toFixed(1);
   const share = (tries: number): string => `${tries} (${((100 * tries) / boxes).toFixed(0)} %)`;
   const steps = [
     ['they begin, one crew after the other', begun],
@@ -282,7 +261,7 @@ export function fleetTable(report: FleetReport): string {
       one.firstHalfSecond,
       share(one.busiestSecond),
       share(one.busiestBack),
-      `${at(one, 0.5)} / ${at(one, 0.99)} / ${at(one, 1)}`,
+      BACK_SHARES.map((share) => (backAfter(one, share) / 1_000).toFixed(1)).join(' / '),
       (one.brokerCpuMs / one.attempts).toFixed(1),
     ].join(' | '),
   );
@@ -316,7 +295,7 @@ function busiestSecond(tries: readonly number[]): number {
   return most;
 }
 
-function lineOf({ backMs, ...others }: Return): string {
-  const at = (share: number): number => Math.round(backMs[Math.ceil(backMs.length * share) - 1] ?? 0);
-  return JSON.stringify({ ...others, half: at(0.5), nearlyAll: at(0.99), all: at(1) });
+/** Until this share of the boxes was connected again. */
+function backAfter({ backMs }: Return, share: number): number {
+  return backMs[Math.ceil(backMs.length * share) - 1] ?? 0;
 }

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import type { Body } from '../e2e/hub-api.ts';
+import type { Delivery as ShownDelivery } from '../../src/shared/gen/http.ts';
 import type { ReceivedRequest } from '../e2e/webhook-receiver.ts';
 import { rowsOf } from './outbox-ledger.ts';
 
@@ -43,20 +43,7 @@ export interface Interruption {
   to: number;
 }
 
-export interface WebhookFigures {
-  readonly events: number;
-  readonly deliveries: number;
-  readonly severalEvents: number;
-  readonly requests: number;
-  readonly broken: number;
-  readonly attempts: number;
-  /** Accepted, and sent again because the hub was ended, or the subscription switched off, before that was stored. */
-  readonly acceptedAgain: number;
-  /** How long before it the oldest of them was answered, in s: as long as that was not stored. */
-  readonly unstoredS: number;
-  /** deliveryIds of those that were sent again without that: an attempt of theirs must have run out of time. */
-  readonly late: readonly string[];
-}
+export type WebhookFigures = ReturnType<typeof settleWebhooks>;
 
 /** As the README promises them. */
 const MOST_EVENTS = 500;
@@ -79,9 +66,9 @@ export function settleWebhooks(
   takers: readonly Taker[],
   committed: readonly CommittedEvent[],
   requests: readonly ReceivedRequest[],
-  shown: readonly Body[],
+  shown: readonly ShownDelivery[],
   interruptions: readonly Interruption[],
-): WebhookFigures {
+) {
   const byDigest = new Map(committed.map((event) => [event.digest, event]));
   assert.equal(byDigest.size, committed.length, 'each event tells something of its own');
   const whole = requests.filter(({ complete }) => complete);
@@ -91,27 +78,38 @@ export function settleWebhooks(
     whole.every(({ path }) => paths.has(path)),
     'no path without a subscription is called',
   );
-  const figures = { events: committed.length, deliveries: 0, severalEvents: 0, attempts: 0, acceptedAgain: 0 };
-  const late: string[] = [];
-  let unstoredS = 0;
-  const shownOf = Map.groupBy(shown, (one) => String(one['subscription']));
+  const figures = {
+    events: committed.length,
+    deliveries: 0,
+    severalEvents: 0,
+    attempts: 0,
+    /** Accepted, and sent again because the hub was ended, or the subscription switched off, before that was stored. */
+    acceptedAgain: 0,
+    /** How long before it the oldest of them was answered, in s: as long as that was not stored. */
+    unstoredS: 0,
+    /** deliveryIds of those that were sent again without that: an attempt of theirs must have run out of time. */
+    late: [] as string[],
+    requests: whole.length,
+    broken: requests.length - whole.length,
+  };
+  const shownOf = Map.groupBy(shown, ({ subscription }) => subscription);
   for (const taker of takers) {
     const deliveries = deliveriesOf(taker, whole, byDigest);
     everyEventOnce(taker, deliveries, committed, forReview(shownOf.get(taker.id) ?? []));
     for (const delivery of deliveries) {
-      const { again, unexplained, ...window } = acceptedOnce(delivery, interruptions);
+      const { again, unexplained, unstoredS } = acceptedOnce(delivery, interruptions);
       figures.acceptedAgain += again;
-      unstoredS = Math.max(unstoredS, window.unstoredS);
-      if (unexplained > 0) late.push(delivery.id);
+      figures.unstoredS = Math.max(figures.unstoredS, unstoredS);
+      if (unexplained > 0) figures.late.push(delivery.id);
     }
     figures.attempts += asShown(taker, deliveries, shownOf.get(taker.id) ?? []);
     figures.deliveries += deliveries.length;
     figures.severalEvents += deliveries.filter(({ events }) => events.length > 1).length;
   }
-  return { ...figures, unstoredS, late, requests: whole.length, broken: requests.length - whole.length };
+  return figures;
 }
 
-export function isFor({ rules }: Taker, event: CommittedEvent): boolean {
+function isFor({ rules }: Taker, event: CommittedEvent): boolean {
   const filter = rules.findLast(({ after }) => event.id > after)?.filter;
   if (filter === undefined || !filter.scopes.includes(event.scope)) return false;
   const { dictionaries, actions, categories } = filter;
@@ -190,8 +188,8 @@ function everyEventOnce(
 }
 
 /** Events of deliveries that are listed as failed. */
-function forReview(shown: readonly Body[]): number {
-  return shown.reduce((sum, one) => sum + (one['state'] === 'failed' ? Number(one['events']) : 0), 0);
+function forReview(shown: readonly ShownDelivery[]): number {
+  return shown.reduce((sum, { state, events }) => sum + (state === 'failed' ? events : 0), 0);
 }
 
 function fewest(events: readonly CommittedEvent[]): number {
@@ -221,19 +219,19 @@ function acceptedOnce({ requests }: Delivery, interruptions: readonly Interrupti
 }
 
 /** Answers the attempts in all. */
-function asShown(taker: Taker, deliveries: readonly Delivery[], shown: readonly Body[]): number {
-  const listed = new Map(shown.map((one) => [String(one['deliveryId']), one]));
+function asShown(taker: Taker, deliveries: readonly Delivery[], shown: readonly ShownDelivery[]): number {
+  const listed = new Map(shown.map((one) => [one.deliveryId, one]));
   assert.equal(listed.size, shown.length, 'each delivery is listed once');
-  const sent = new Set(deliveries.map((one) => one.id));
-  const withheld = shown.filter((one) => one['state'] === 'failed').map((one) => String(one['deliveryId']));
+  const sent = deliveries.map(({ id }) => id);
+  const withheld = shown.filter(({ state }) => state === 'failed').map(({ deliveryId }) => deliveryId);
   assert.deepEqual([...listed.keys()].sort(), [...new Set([...sent, ...withheld])].sort(), `deliveries of ${taker.id}`);
   let attempts = 0;
   for (const { id: deliveryId, events, requests } of deliveries) {
     const one = listed.get(deliveryId);
-    attempts += Number(one?.['attempts']);
-    if (one?.['state'] === 'failed' && events.some((event) => isWithdrawn(taker, event))) continue;
-    assert.deepEqual([one?.['state'], one?.['events']], ['delivered', events.length], deliveryId);
-    const { statusCode } = (one?.['lastAttempt'] ?? {}) as { statusCode?: number };
+    attempts += one?.attempts ?? 0;
+    if (one?.state === 'failed' && events.some((event) => isWithdrawn(taker, event))) continue;
+    assert.deepEqual([one?.state, one?.events], ['delivered', events.length], deliveryId);
+    const statusCode = one?.lastAttempt?.statusCode ?? undefined;
     const accepting = requests.filter(isAccepted).map(({ end }) => end?.status);
     assert.ok(
       accepting.includes(statusCode),
@@ -243,7 +241,7 @@ function asShown(taker: Taker, deliveries: readonly Delivery[], shown: readonly 
   return attempts;
 }
 
-export function isAccepted({ end }: ReceivedRequest): boolean {
+function isAccepted({ end }: ReceivedRequest): boolean {
   return end?.how === 'answered' && end.sent > 0 && [200, 201, 202, 204].includes(end.status);
 }
 

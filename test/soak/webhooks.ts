@@ -6,10 +6,20 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import type { Body } from '../e2e/hub-api.ts';
+import type { Delivery } from '../../src/shared/gen/http.ts';
 import { expect, SCOPES } from '../e2e/hub-support.ts';
 import { type Receiver, type Step, startReceiver } from '../e2e/webhook-receiver.ts';
-import { detail, HOOKS, patch, SECRET, subscribe, webhookStatus, webhooksConfig } from '../e2e/webhooks-support.ts';
+import {
+  deliveriesOf,
+  detail,
+  HOOKS,
+  hasEnded,
+  patch,
+  SECRET,
+  subscribe,
+  webhookStatus,
+  webhooksConfig,
+} from '../e2e/webhooks-support.ts';
 import { HubCampaign } from './hub-campaign.ts';
 import { storedVersions } from './outbox-ledger.ts';
 import { bulkCloser, definer, dictionaries, importer, largeImporter, recordWriter } from './outbox-writers.ts';
@@ -182,8 +192,7 @@ class Campaign extends HubCampaign<WebhookFigures> {
     };
     await until('everything is delivered', drained, DRAIN_LIMIT_MS);
     // The status may be a second old when deliveries were sent again.
-    const isEnded = async (): Promise<boolean> => (await this.#shown()).every((one) => one['endedAt'] !== null);
-    await until('everything has ended', isEnded, DRAIN_LIMIT_MS);
+    await until('everything has ended', async () => (await this.#shown()).every(hasEnded), DRAIN_LIMIT_MS);
   }
 
   /** What was answered is committed, and each version has its event. */
@@ -198,15 +207,8 @@ class Campaign extends HubCampaign<WebhookFigures> {
     return committed;
   }
 
-  async #shown(): Promise<Body[]> {
-    const found: Body[] = [];
-    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-      const page = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
-      const answer = await expect(200, this.api.get(`${HOOKS}/deliveries?limit=1000${page}`));
-      found.push(...(answer.items ?? []));
-      cursor = answer.nextCursor ?? undefined;
-    }
-    return found;
+  async #shown(): Promise<Delivery[]> {
+    return (await Promise.all(this.#takers.map(({ id }) => deliveriesOf(this.api, id)))).flat();
   }
 
   #lastEvent(): number {

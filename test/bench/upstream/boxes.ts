@@ -1,8 +1,8 @@
 /** The compiled service as `lineside serve` starts it, line and hub, with a broker and the serial log on its way there or not. */
-import { readFileSync } from 'node:fs';
 import type { Toml } from '../../e2e/daemon.ts';
 import { type Both, startBoth } from '../../e2e/hub.ts';
 import { DEVICE_ID } from '../outbox/settings.ts';
+import { processSeconds } from '../processes.ts';
 
 export interface BoxOptions {
   readonly bootstrap: string;
@@ -34,10 +34,4 @@ export function startBox({
 
 export function cpuOfBox(box: Both): { readonly line: number; readonly hub: number } {
   return { line: processSeconds(box.linePid), hub: processSeconds(box.pid()) };
-}
-
-/** Of threads that have ended too: librdkafka's come and go. In ticks of 10 ms. */
-function processSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) / 100;
 }
