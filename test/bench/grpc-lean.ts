@@ -10,9 +10,11 @@ const { readLog } = LineServiceDefinition;
 const { RX } = serial.SerialLogEntry.Direction;
 
 const PREFIX_BYTES = 5;
+/** Tags of fields: serial.SerialLogEntry's, and lineside.v1.LogBatch's. */
 const ENTRY_DIR = 0x08;
-const ENTRY_TIMESTAMP = 0x10;
 const ENTRY_DATA = 0x1a;
+const BATCH_ENTRY = 0x0a;
+const LENGTH_DELIMITED = 2;
 
 export interface LeanStream {
   /** Resolves when the server has ended the stream well; rejects on any status but OK, unless close() was called. */
@@ -33,18 +35,30 @@ export function streamEntries(address: string, fromStart: boolean, onEntry: OnBy
 
 /** StreamLog: called back with what the line has received, entry by entry. */
 export function receiveLog(address: string, fromStart: boolean, onReceived: OnBytes): LeanStream {
-  const entry: LeanEntry = { dir: 0, dataFrom: 0, dataTo: 0 };
+  let [dir, dataFrom, dataTo] = [0, 0, 0];
+  const see = (tag: number, value: number, at: number): void => {
+    if (tag === ENTRY_DIR) dir = value;
+    else if (tag === ENTRY_DATA) [dataFrom, dataTo] = [at, at + value];
+  };
   return streamEntries(address, fromStart, (buffer, from, to) => {
-    readEntry(buffer, from, to, entry);
-    if (entry.dir === RX) onReceived(buffer, entry.dataFrom, entry.dataTo);
+    dir = 0;
+    dataFrom = dataTo = from;
+    eachField(buffer, from, to, see);
+    if (dir === RX) onReceived(buffer, dataFrom, dataTo);
   });
 }
 
 /** ReadLog of everything: called back with the number of entries in each batch. */
 export function readBatches(address: string, onBatch: (entries: number) => void): LeanStream {
-  return serverStream(address, readLog.path, readLog.requestSerialize({}), (buffer, from, to) =>
-    onBatch(countBatch(buffer, from, to)),
-  );
+  let entries = 0;
+  const see = (tag: number): void => {
+    if (tag === BATCH_ENTRY) entries++;
+  };
+  return serverStream(address, readLog.path, readLog.requestSerialize({}), (buffer, from, to) => {
+    entries = 0;
+    eachField(buffer, from, to, see);
+    onBatch(entries);
+  });
 }
 
 function serverStream(address: string, path: string, request: Uint8Array, onMessage: OnBytes): LeanStream {
@@ -111,54 +125,21 @@ function messageSplitter(onMessage: OnBytes): (piece: Buffer) => void {
   };
 }
 
-interface LeanEntry {
-  dir: number;
-  dataFrom: number;
-  dataTo: number;
-}
-
-/** Reads direction and data of a serial.SerialLogEntry without making an object of each: `into` is reused. */
-function readEntry(buffer: Buffer, from: number, to: number, into: LeanEntry): void {
-  into.dir = 0;
-  into.dataFrom = into.dataTo = from;
-  let at = from;
-  while (at < to) {
-    const tag = buffer[at++];
-    let value = 0;
-    let scale = 1;
-    for (;;) {
-      const byte = buffer[at++] ?? 0;
-      value += (byte & 0x7f) * scale;
-      scale *= 128;
-      if (byte < 0x80) break;
-    }
-    if (tag === ENTRY_DIR) into.dir = value;
-    else if (tag !== ENTRY_TIMESTAMP) {
-      if (tag === ENTRY_DATA) {
-        into.dataFrom = at;
-        into.dataTo = at + value;
-      }
-      at += value;
-    }
-  }
-}
-
-/** The first field of a lineside.v1.LogBatch repeats: how many entries it holds. */
-function countBatch(buffer: Buffer, from: number, to: number): number {
-  let entries = 0;
-  let at = from;
-  while (at < to) {
+/** Each field of a message, without an object of it: its tag, and its value, or its length and where it begins. */
+function eachField(
+  buffer: Buffer,
+  from: number,
+  to: number,
+  see: (tag: number, value: number, at: number) => void,
+): void {
+  for (let at = from; at < to; ) {
     const tag = buffer[at++] ?? 0;
-    let value = 0;
-    let scale = 1;
-    for (;;) {
-      const byte = buffer[at++] ?? 0;
+    let [value, scale, byte] = [0, 1, 0x80];
+    for (; byte >= 0x80; scale *= 128) {
+      byte = buffer[at++] ?? 0;
       value += (byte & 0x7f) * scale;
-      scale *= 128;
-      if (byte < 0x80) break;
     }
-    if (tag === 0x0a) entries++;
-    if ((tag & 7) === 2) at += value;
+    see(tag, value, at);
+    if ((tag & 7) === LENGTH_DELIMITED) at += value;
   }
-  return entries;
 }

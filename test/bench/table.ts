@@ -75,6 +75,13 @@ export function medianOf<T>(all: readonly T[], figure: (one: T) => number): numb
   return median(all.map(figure));
 }
 
+/** The median of each figure. */
+export function medians<Figures extends object>(all: readonly Figures[] = []): Figures {
+  const [first = {}] = all;
+  const names = Object.keys(first) as (keyof Figures)[];
+  return Object.fromEntries(names.map((name) => [name, medianOf(all, (one) => Number(one[name]))])) as Figures;
+}
+
 export function rounded(values: readonly number[]): string {
   return values.map((value) => Math.round(value)).join(' ');
 }

@@ -4,7 +4,7 @@ import { cpuOf } from '../processes.ts';
 import { CONTENT_BYTES } from '../pty-driver.ts';
 import { expectedDigest, Receiver } from '../receiver.ts';
 import { allStored, type Station, skipped, startBare, startLineside, startSer2nets } from '../stations.ts';
-import { atLeast, inTurns, type Line, medianOf, type Row } from '../table.ts';
+import { atLeast, inTurns, type Line, medians, type Row } from '../table.ts';
 
 const BAUD = 12_000_000;
 /** Every read is an entry: the least that a server can do. */
@@ -42,9 +42,9 @@ export const receive: Row = {
       say(`${name}: ${show(run)}`),
     );
     await storedIsEqual(lineside.address, bytes * (rounds + 1));
-    const own = middle(runs[lineside.name]);
+    const own = medians(runs[lineside.name]);
     const lines = peers.map(({ name }): Line => {
-      const other = middle(runs[name]);
+      const other = medians(runs[name]);
       return {
         row: ROW,
         lineside: show(own),
@@ -83,11 +83,6 @@ async function storedIsEqual(address: string, bytes: number): Promise<void> {
   if (stored.digest() !== expectedDigest(bytes))
     throw new Error('the SHA-256 of the stored log is not that of what was sent');
 }
-
-const middle = (runs: readonly Run[] = []): Run => ({
-  megabytesPerSecond: medianOf(runs, (run) => run.megabytesPerSecond),
-  cpuPer100Megabytes: medianOf(runs, (run) => run.cpuPer100Megabytes),
-});
 
 const show = (run: Run): string =>
   `${run.megabytesPerSecond.toFixed(1)} MB/s, ${run.cpuPer100Megabytes.toFixed(2)} CPU s per 100 MB`;

@@ -7,7 +7,7 @@ import {
   serial,
 } from '../../../src/shared/proto/services.ts';
 import { type Ser2net, type Station, startBare, startLineside, startSer2nets } from '../stations.ts';
-import { judge, type Line, quantile, type Row, times } from '../table.ts';
+import { inTurns, judge, type Line, quantile, type Row, times } from '../table.ts';
 
 const BAUD = 115_200;
 const { RX } = serial.SerialLogEntry.Direction;
@@ -18,14 +18,16 @@ const UNARY_P99_AIM = 1.5;
 const SESSION_P50_AIM = 1.3;
 const CONNECT_LIMIT_MS = 15_000;
 const TRIP_LIMIT_MS = 5_000;
+const SIZES = [1, 64];
+/** serial.rx_gap_ms as it is shipped. */
+const DEFAULT_GAP_MS = 2;
 
 /** One trip at a time: sends, and waits until the same bytes have come back, in however many pieces. */
 class Traveller {
   readonly #send: (payload: Buffer) => void;
   #awaited: Buffer = Buffer.alloc(0);
   #got = 0;
-  #back: () => void = () => {};
-  #fail: (error: Error) => void = () => {};
+  #back: PromiseWithResolvers<number> = Promise.withResolvers();
   #trips = 0;
 
   constructor(send: (payload: Buffer) => void) {
@@ -35,28 +37,24 @@ class Traveller {
   /** Bytes that came from the line. */
   arrived(bytes: Uint8Array): void {
     const expected = this.#awaited.subarray(this.#got, this.#got + bytes.length);
-    if (!expected.equals(bytes)) this.#fail(new Error('the echo is not what was sent'));
+    if (!expected.equals(bytes)) this.failed(new Error('the echo is not what was sent'));
     this.#got += bytes.length;
-    if (this.#got === this.#awaited.length) this.#back();
+    if (this.#got === this.#awaited.length) this.#back.resolve(performance.now());
   }
 
   failed(error: Error): void {
-    this.#fail(error);
+    this.#back.reject(error);
   }
 
   /** Microseconds. */
   async trip(size: number): Promise<number> {
     this.#awaited = Buffer.alloc(size, ++this.#trips & 0xff);
     this.#got = 0;
-    let limit: NodeJS.Timeout | undefined;
-    const back = new Promise<number>((resolve, reject) => {
-      this.#fail = reject;
-      this.#back = () => resolve(performance.now());
-      limit = setTimeout(() => reject(new Error('no echo')), TRIP_LIMIT_MS);
-    });
+    this.#back = Promise.withResolvers();
+    const limit = setTimeout(() => this.failed(new Error('no echo')), TRIP_LIMIT_MS);
     const from = performance.now();
     this.#send(this.#awaited);
-    const to = await back;
+    const to = await this.#back.promise;
     clearTimeout(limit);
     return (to - from) * 1_000;
   }
@@ -68,13 +66,9 @@ interface Method<In, Out> {
   readonly responseDeserialize: (bytes: Uint8Array) => Out;
 }
 
-/** Path and codecs, as grpc-js's client takes them: it wants Buffers. */
+/** Path and codecs, as grpc-js's client takes them. In Node protobufjs makes the Buffers that it wants. */
 function method<In, Out>({ path, requestSerialize, responseDeserialize }: Method<In, Out>) {
-  const write = (value: In): Buffer => {
-    const bytes = requestSerialize(value);
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  };
-  return [path, write, (bytes: Buffer): Out => responseDeserialize(bytes)] as const;
+  return [path, requestSerialize as (value: In) => Buffer, responseDeserialize] as const;
 }
 
 const sendPacket = method(SerialServiceDefinition.sendPacket);
@@ -151,20 +145,19 @@ interface Delays {
 
 /** Blocks of trips on each route in turn; the first block of each warms up. */
 async function travel(routes: readonly Route[], size: number, trips: number): Promise<readonly Delays[]> {
-  const delays = routes.map((): number[] => []);
-  for (let done = -BLOCK; done < trips; done += BLOCK) {
-    for (const [i, { traveller }] of routes.entries()) {
-      for (let n = 0; n < BLOCK; n++) {
-        const delay = await traveller.trip(size);
-        if (done >= 0) delays[i]?.push(delay);
-      }
-    }
-  }
-  return routes.map(({ name }, i) => ({
-    name,
-    p50: quantile(delays[i] ?? [], 0.5),
-    p99: quantile(delays[i] ?? [], 0.99),
-  }));
+  const block =
+    ({ traveller }: Route) =>
+    async () => {
+      const delays: number[] = [];
+      for (let n = 0; n < BLOCK; n++) delays.push(await traveller.trip(size));
+      return delays;
+    };
+  const contenders = Object.fromEntries(routes.map((one) => [one.name, block(one)]));
+  const found = await inTurns({ rounds: trips / BLOCK, warmUp: true }, contenders);
+  return Object.entries(found).map(([name, blocks]) => {
+    const delays = blocks.flat();
+    return { name, p50: quantile(delays, 0.5), p99: quantile(delays, 0.99) };
+  });
 }
 
 const show = ({ p50, p99 }: Delays): string => `${p50.toFixed(0)} / ${p99.toFixed(0)} us`;
@@ -189,57 +182,54 @@ function line(
   };
 }
 
+/** Lineside and the bare server, every read a chunk or every chunk up to a silence. */
+async function pair(connect: Connect, gapMs: number | undefined): Promise<Route[]> {
+  const lineside = await startLineside(BAUD, { gapMs });
+  return [await route(lineside, connect), await route(await startBare(gapMs ?? DEFAULT_GAP_MS), connect)];
+}
+
+async function lines(
+  routes: readonly Route[],
+  trips: number,
+  peer: string,
+  sizes: readonly number[],
+  row: (size: string) => string,
+  judged: (p50: number, p99: number) => Pick<Line, 'aim' | 'verdict'>,
+): Promise<readonly Line[]> {
+  const found: Line[] = [];
+  for (const size of sizes) found.push(line(row(bytes(size)), peer, await travel(routes, size, trips), judged));
+  for (const each of routes) await each.close();
+  return found;
+}
+
 export const roundTrip: Row = {
   name: 'roundtrip',
   async run({ quick, say }) {
     const trips = quick ? 400 : 4_000;
-    const lines: Line[] = [];
     const { ser2net, missing } = await startSer2nets(BAUD);
     if (missing !== '') say(missing);
-    const routes = [
-      await route(await startLineside(BAUD, { gapMs: 0 }), byUnary),
-      await route(await startBare(0), byUnary),
-    ];
+    const routes = await pair(byUnary, 0);
     for (const station of ser2net) routes.push(await ser2netRoute(station));
-    for (const size of [1, 64]) {
-      const found = await travel(routes, size, trips);
-      lines.push(
-        line(`${bytes(size)}, every read a chunk (rx_gap_ms 0)`, 'bare grpc-js', found, (p50, p99) => ({
-          aim: `within ${UNARY_P50_AIM} x / ${UNARY_P99_AIM} x of grpc-js`,
-          verdict: judge(p50 <= UNARY_P50_AIM && p99 <= UNARY_P99_AIM),
-        })),
-      );
-    }
-    for (const each of routes) await each.close();
-    const waiting = [await route(await startLineside(BAUD), byUnary), await route(await startBare(2), byUnary)];
-    const found = await travel(waiting, 64, trips / 4);
-    for (const each of waiting) await each.close();
-    const row = '64 bytes, chunks end by 2 ms of silence (the default)';
+    const every = (size: string): string => `${size}, every read a chunk (rx_gap_ms 0)`;
+    const found = await lines(routes, trips, 'bare grpc-js', SIZES, every, (p50, p99) => ({
+      aim: `within ${UNARY_P50_AIM} x / ${UNARY_P99_AIM} x of grpc-js`,
+      verdict: judge(p50 <= UNARY_P50_AIM && p99 <= UNARY_P99_AIM),
+    }));
+    const silence = (size: string): string => `${size}, chunks end by 2 ms of silence (the default)`;
+    const waiting = await pair(byUnary, undefined);
     const beside = { aim: 'shown beside it', verdict: 'shown' } as const;
-    lines.push(line(row, 'bare grpc-js, the same 2 ms', found, () => beside));
-    return lines;
+    return [...found, ...(await lines(waiting, trips / 4, 'bare grpc-js, the same 2 ms', [64], silence, () => beside))];
   },
 };
 
 export const sessions: Row = {
   name: 'session',
   async run({ quick }) {
-    const trips = quick ? 400 : 4_000;
-    const routes = [
-      await route(await startLineside(BAUD, { gapMs: 0 }), bySession),
-      await route(await startBare(0), bySession),
-    ];
-    const lines: Line[] = [];
-    for (const size of [1, 64]) {
-      const found = await travel(routes, size, trips);
-      lines.push(
-        line(`${bytes(size)} over lineside.v1 Session`, 'bare grpc-js bidirectional stream', found, (p50) => ({
-          aim: `p50 within ${SESSION_P50_AIM} x`,
-          verdict: judge(p50 <= SESSION_P50_AIM),
-        })),
-      );
-    }
-    for (const each of routes) await each.close();
-    return lines;
+    const routes = await pair(bySession, 0);
+    const row = (size: string): string => `${size} over lineside.v1 Session`;
+    return lines(routes, quick ? 400 : 4_000, 'bare grpc-js bidirectional stream', SIZES, row, (p50) => ({
+      aim: `p50 within ${SESSION_P50_AIM} x`,
+      verdict: judge(p50 <= SESSION_P50_AIM),
+    }));
   },
 };

@@ -1,12 +1,11 @@
 /** From spawn to ready, compiled and with a warm compile cache, against Node that only says a word. */
-import { once } from 'node:events';
 import { environment, MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from '../../e2e/daemon.ts';
-import { start, stop } from '../processes.ts';
+import { stop } from '../processes.ts';
 import { lineConfig } from '../stations.ts';
 import { inTurns, median, more, type Row } from '../table.ts';
 
 const AIM_MS = 400;
-const SAY_READY = 'process.stdout.write("ready\\n"); setInterval(() => {}, 1e9)';
+const SAY_READY = 'process.stderr.write("ready\\n"); setInterval(() => {}, 1e9)';
 
 export const startup: Row = {
   name: 'start',
@@ -26,24 +25,21 @@ export const startup: Row = {
 };
 
 /** The service logs that it is ready when it listens. */
-async function startOwn(): Promise<number> {
+function startOwn(): Promise<number> {
   const config = writeConfig(temporaryDirectory(), lineConfig());
+  return msUntil(/ info ready /, [MAIN, 'serve', '--role', 'line', '--config', config], environment());
+}
+
+const startNode = (): Promise<number> => msUntil(/ready/, ['-e', SAY_READY], process.env);
+
+async function msUntil(ready: RegExp, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const from = performance.now();
-  const child = startProcess(NODE, [MAIN, 'serve', '--role', 'line', '--config', config], environment());
+  const child = startProcess(NODE, args, env);
   let said = '';
   for await (const text of child.stderr ?? []) {
     said += String(text);
-    if (/ info ready /.test(said)) break;
+    if (ready.test(said)) break;
   }
-  const took = performance.now() - from;
-  await stop(child);
-  return took;
-}
-
-async function startNode(): Promise<number> {
-  const from = performance.now();
-  const child = start(NODE, ['-e', SAY_READY], process.env);
-  await once(child.stdout, 'data');
   const took = performance.now() - from;
   await stop(child);
   return took;

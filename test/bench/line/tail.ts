@@ -8,7 +8,7 @@ import { streamEntries } from '../grpc-lean.ts';
 import { cpuOf } from '../processes.ts';
 import { ACK_BYTES } from '../pty-driver.ts';
 import { type Station, startBare, startBareMemory, startLineside } from '../stations.ts';
-import { atLeast, inTurns, type Line, medianOf, type Row } from '../table.ts';
+import { atLeast, inTurns, type Line, medians, type Row } from '../table.ts';
 
 const BAUD = 12_000_000;
 const RECORD_BYTES = 64;
@@ -28,52 +28,32 @@ interface Run {
   readonly bytesPerEntry: number;
 }
 
-/** Subscribers of one server, all counted together. */
-class Audience {
-  #bytes = 0;
-  #entries = 0;
-  /** performance.now() of the newest entry. */
-  #lastAt = 0;
-  #acknowledged = 0;
-  readonly #station: Station;
-  readonly #subscribers: number;
-
-  private constructor(station: Station, subscribers: number) {
-    this.#station = station;
-    this.#subscribers = subscribers;
-  }
-
-  static async of(station: Station, subscribers: number): Promise<Audience> {
-    const audience = new Audience(station, subscribers);
-    const take = (_: Buffer, from: number, to: number): void => audience.#take(to - from);
-    await Promise.all(Array.from({ length: subscribers }, () => station.receive(take)));
-    return audience;
-  }
-
-  async play(records: number): Promise<Run> {
-    const { driver, pid } = this.#station;
-    this.#bytes = this.#entries = this.#acknowledged = 0;
-    const from = performance.now();
+/** Subscribers of one server, all counted together; the answer sends them so many records. */
+async function audience(station: Station, subscribers: number): Promise<(records: number) => Promise<Run>> {
+  const { driver, pid } = station;
+  let [bytes, entries, acknowledged, lastAt] = [0, 0, 0, 0];
+  const take = (_: Buffer, from: number, to: number): void => {
+    entries++;
+    bytes += to - from;
+    lastAt = performance.now();
+    if (bytes < (acknowledged + ACK_BYTES) * subscribers) return;
+    acknowledged += ACK_BYTES;
+    driver.acknowledge();
+  };
+  await Promise.all(Array.from({ length: subscribers }, () => station.receive(take)));
+  return async (records) => {
+    bytes = entries = acknowledged = 0;
+    const begin = performance.now();
     const { cpu } = await cpuOf(pid, async () => {
       await driver.records(records, RECORD_BYTES, WINDOW_BYTES);
-      const all = records * RECORD_BYTES * this.#subscribers;
-      await until('the last entry', () => this.#bytes >= all, LIMIT_MS);
+      await until('the last entry', () => bytes >= records * RECORD_BYTES * subscribers, LIMIT_MS);
     });
     return {
-      entriesPerSecond: (this.#entries * 1_000) / (this.#lastAt - from),
-      cpuMicrosecondsPerEntry: (cpu * 1e6) / this.#entries,
-      bytesPerEntry: this.#bytes / this.#entries,
+      entriesPerSecond: (entries * 1_000) / (lastAt - begin),
+      cpuMicrosecondsPerEntry: (cpu * 1e6) / entries,
+      bytesPerEntry: bytes / entries,
     };
-  }
-
-  #take(bytes: number): void {
-    this.#entries++;
-    this.#bytes += bytes;
-    this.#lastAt = performance.now();
-    if (this.#bytes < (this.#acknowledged + ACK_BYTES) * this.#subscribers) return;
-    this.#acknowledged += ACK_BYTES;
-    this.#station.driver.acknowledge();
-  }
+  };
 }
 
 async function fromMemory(records: number, subscribers: number): Promise<number> {
@@ -96,15 +76,15 @@ export const tail: Row = {
       const each = quick ? records / 4 : records;
       const stations = [await startLineside(BAUD, { gapMs: 0 }), await startBare(0)] as const;
       const [lineside, peer] = stations;
-      const [first, second] = [await Audience.of(lineside, subscribers), await Audience.of(peer, subscribers)];
+      const [playOwn, playBare] = [await audience(lineside, subscribers), await audience(peer, subscribers)];
       const { own, bare } = await inTurns(
         { rounds: quick ? 1 : 3, warmUp: true },
-        { own: () => first.play(each), bare: () => second.play(each) },
+        { own: () => playOwn(each), bare: () => playBare(each) },
         (name, run) => say(`${subscribers} subscribers: ${name} ${show(run)}`),
       );
       for (const station of stations) await station.close();
       const memory = await fromMemory(each, subscribers);
-      const [a, b] = [middle(own), middle(bare)];
+      const [a, b] = [medians(own), medians(bare)];
       lines.push({
         row: `live tail of ${RECORD_BYTES}-byte records, ${subscribers} subscriber${subscribers === 1 ? '' : 's'}: entries/s delivered in all`,
         lineside: show(a),
@@ -115,12 +95,6 @@ export const tail: Row = {
     return lines;
   },
 };
-
-const middle = (runs: readonly Run[]): Run => ({
-  entriesPerSecond: medianOf(runs, (run) => run.entriesPerSecond),
-  cpuMicrosecondsPerEntry: medianOf(runs, (run) => run.cpuMicrosecondsPerEntry),
-  bytesPerEntry: medianOf(runs, (run) => run.bytesPerEntry),
-});
 
 const show = (run: Run): string =>
   `${run.entriesPerSecond.toFixed(0)}/s, ${run.cpuMicrosecondsPerEntry.toFixed(1)} us CPU and ${run.bytesPerEntry.toFixed(0)} bytes an entry`;

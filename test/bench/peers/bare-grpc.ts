@@ -146,29 +146,11 @@ function serveMemory(count: number, size: number): void {
   serve(SerialServiceDefinition, { streamLog });
 }
 
-/** A method that is not implemented is left out: grpc-js answers UNIMPLEMENTED. */
+/** A method that is not implemented is left out: grpc-js answers UNIMPLEMENTED. In Node protobufjs makes the Buffers that it wants. */
 function serve(
   definition: typeof SerialServiceDefinition | typeof LineServiceDefinition,
   methods: UntypedServiceImplementation,
 ): void {
-  const service = Object.fromEntries(
-    Object.entries(definition)
-      .filter(([name]) => name in methods)
-      .map(([name, method]) => [
-        name,
-        {
-          ...method,
-          requestSerialize: buffers(method.requestSerialize),
-          responseSerialize: buffers(method.responseSerialize),
-        },
-      ]),
-  );
+  const service = Object.fromEntries(Object.entries(definition).filter(([name]) => name in methods));
   server.addService(service, methods);
-}
-
-function buffers(serialize: (value: never) => Uint8Array): (value: never) => Buffer {
-  return (value) => {
-    const bytes = serialize(value);
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  };
 }
