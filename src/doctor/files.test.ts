@@ -190,6 +190,21 @@ describe('certificates', () => {
     writeFileSync(join(dir, 'ca.pem'), 'nothing');
     assert.match(await check(dir, 'soon'), /failed: the file of tls\.client_ca_file holds no certificate/);
   });
+
+  it('are not waited for where a FIFO lies in their place, nor is the key', async (t) => {
+    const dir = temporaryDirectory(t);
+    makeCa(dir);
+    signed(dir, 'box', `DNS:${hostname()}`);
+    for (const [file, key] of [
+      ['ca.pem', 'client_ca_file'],
+      ['box.key', 'key_file'],
+      ['box.pem', 'cert_file'],
+    ] as const) {
+      rmSync(join(dir, file));
+      fifo(join(dir, file));
+      assert.match(await check(dir, 'box'), new RegExp(`^failed: .*tls\\.${key} .*a FIFO`, 'm'));
+    }
+  });
 });
 
 describe('a console', () => {

@@ -5,7 +5,7 @@ import { beforeEach, type TestContext, test } from 'node:test';
 import { addToken } from '../auth/token-file.ts';
 import { LinesideError } from '../base/errors.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
-import { deviceIdOf } from './device-id.ts';
+import { deviceIdOf, isDeviceId } from './device-id.ts';
 import { describeConfig, describeCredentials, load, loadTolerant, ownDeviceId } from './load.ts';
 import { readPassword } from './start-checks.ts';
 
@@ -115,6 +115,12 @@ test('the box has the name it was given, or one that does not reveal the machine
   assert.equal(deviceIdOf('', '-a b'), 'a-b');
   assert.equal(deviceIdOf('', '(none)'), 'none-');
   assert.equal(deviceIdOf('', ''), 'lineside');
+});
+
+test('an id of a box has 1 to 128 plain characters, the first a letter or a digit', () => {
+  const ids = ['a', '7', 'box-1_2.lan', 'x'.repeat(128)];
+  const others = ['', '-a', '.a', '_a', 'a b', 'a/b', 'a\n', 'ä', 'x'.repeat(129)];
+  assert.deepEqual([...ids, ...others].filter(isDeviceId), ids);
 });
 
 test("the box's identity names it, and what is no identity does not", () => {
