@@ -55,5 +55,3 @@ export const MAX_CONNECTION_IDLE_MS = 15 * 60_000;
 export const STOP_GRACE_MS = 2_000;
 /** ... and the disk. */
 export const STORE_STOP_MS = 30_000;
-/** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some). */
-export const MAX_DETAILS_CHARS = 1_000;

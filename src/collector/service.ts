@@ -9,13 +9,12 @@ import {
 } from '@grpc/grpc-js';
 import Long from 'long';
 import type { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
-import { GatedCall } from '../shared/auth/gated-call.ts';
+import { failureOf, GatedCall } from '../shared/auth/gated-call.ts';
 import type { Clock } from '../shared/base/clock.ts';
-import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
+import { errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { CollectorServiceDefinition, lineside } from '../shared/proto/services.ts';
 import { batchFault, idFault, sizeFault } from './batch-check.ts';
-import { MAX_DETAILS_CHARS } from './limits.ts';
 import { PushEnded, type Pushes, type SharedIds } from './pushes.ts';
 import type { Store } from './store.ts';
 import { AheadOfPosition } from './stored-log.ts';
@@ -171,15 +170,8 @@ type Outcome = Pick<ServiceError, 'code' | 'details'>;
 function statusOf(thrown: unknown, logger: Logger): Outcome {
   if (thrown instanceof PushEnded) return { code: endedAs[thrown.kind], details: thrown.message };
   if (thrown instanceof AheadOfPosition) return { code: status.OUT_OF_RANGE, details: thrown.message };
-  const error = asLinesideError(thrown);
-  if (error.code === 'INTERNAL') {
-    const cause = error.cause instanceof Error ? error.cause : error;
-    logger.error('a call failed unforeseen', { error: cause.stack ?? cause.message });
-    return { code: status.INTERNAL, details: 'internal failure; the collector has logged it' };
-  }
-  const text = error.hint === '' ? error.message : `${error.message} (${error.hint})`;
-  // encodeURI, which grpc-js runs on it, throws on half a surrogate pair.
-  return { code: status[errorCatalogue[error.code].grpc], details: text.slice(0, MAX_DETAILS_CHARS).toWellFormed() };
+  const { error, details } = failureOf(thrown, logger, 'collector');
+  return { code: status[errorCatalogue[error.code].grpc], details };
 }
 
 // Before every call: identifies the caller, or refuses before a byte of a message is read; and gives a push its batches one by

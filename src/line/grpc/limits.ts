@@ -74,9 +74,6 @@ export const DEADLINE_MARGIN_MS = 100;
 /** ... but never more than this part of what there was. */
 export const DEADLINE_MARGIN_PART = 0.2;
 
-/** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some); three bytes a character at worst. */
-export const MAX_DETAILS_CHARS = 1_000;
-
 /**
  * Metadata needs no limit of ours: Node's HTTP/2 ends a connection that sends more than 65,535 bytes or 128 fields of
  * headers. Channelz stays on: grpc-js's forceShutdown() finds the connections to end only through it.

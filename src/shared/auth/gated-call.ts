@@ -3,11 +3,30 @@
  * options on to grpc-js, `interceptors` among them.
  */
 import { type Metadata, ServerInterceptingCall, type ServerInterceptingCallInterface, status } from '@grpc/grpc-js';
-import { errorCatalogue, LinesideError } from '../base/errors.ts';
+import { asLinesideError, errorCatalogue, LinesideError } from '../base/errors.ts';
+import type { Logger } from '../base/logger.ts';
 
 type Listener = Parameters<ServerInterceptingCallInterface['start']>[0];
 /** Throws or rejects with a LinesideError if the call is refused. */
 type Admit = (metadata: Metadata) => void | Promise<void>;
+
+/** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some); three bytes a character at worst. */
+const MAX_DETAILS_CHARS = 1_000;
+
+/** What a client may read of an error. */
+function detailsOf({ message, hint }: LinesideError): string {
+  // encodeURI, which grpc-js runs on it, throws on half a surrogate pair.
+  return (hint === '' ? message : `${message} (${hint})`).slice(0, MAX_DETAILS_CHARS).toWellFormed();
+}
+
+/** A failure of a call, with the text for its client: of an unforeseen one nothing, since `who` has it in its log. */
+export function failureOf(thrown: unknown, logger: Logger, who: string): { error: LinesideError; details: string } {
+  const error = asLinesideError(thrown);
+  if (error.code !== 'INTERNAL') return { error, details: detailsOf(error) };
+  const cause = error.cause instanceof Error ? error.cause : error;
+  logger.error('a call failed unforeseen', { error: cause.stack ?? cause.message });
+  return { error, details: `internal failure; the ${who} has logged it` };
+}
 
 /** Passes messages straight through: the class it extends would wrap each in closures. */
 export class GatedCall extends ServerInterceptingCall {
@@ -85,8 +104,7 @@ export class GatedCall extends ServerInterceptingCall {
         ? thrown
         : new LinesideError('INTERNAL', 'the caller could not be authenticated', { cause: thrown });
     this.#end();
-    const details = error.hint === '' ? error.message : `${error.message} (${error.hint})`;
-    this.call.sendStatus({ code: status[errorCatalogue[error.code].grpc], details });
+    this.call.sendStatus({ code: status[errorCatalogue[error.code].grpc], details: detailsOf(error) });
   }
 
   #end(): void {
