@@ -12,10 +12,6 @@ import { type LineConfig, validateOpen } from './line-config.ts';
 /** Open and Close wait no longer than this for the disk: a Close behind an Open waits for two of them, and has 2 s. */
 const REMEMBER_LIMIT_MS = 900;
 
-interface Stored {
-  readonly open: LineConfig | null;
-}
-
 export class LineMemory {
   readonly #path: string;
   readonly #clock: Clock;
@@ -39,8 +35,8 @@ export class LineMemory {
       throw error;
     }
     try {
-      const stored = JSON.parse(text) as Partial<Stored>;
-      return stored.open == null ? undefined : validateOpen(stored.open);
+      const { open: stored } = JSON.parse(text) as { readonly open?: LineConfig | null };
+      return stored == null ? undefined : validateOpen(stored);
     } catch (cause) {
       throw new LinesideError('CONFIG_INVALID', `${this.#path}: ${messageOf(cause)}`, { cause });
     }
@@ -48,8 +44,8 @@ export class LineMemory {
 
   /** Never rejects: a disk that stalls or fails must not keep a port from opening or closing. It costs the resume, and is logged. */
   async remember(config: LineConfig | undefined): Promise<void> {
-    const stored: Stored = { open: config ?? null };
-    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write(`${JSON.stringify(stored)}\n`));
+    const stored = JSON.stringify({ open: config ?? null });
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write(`${stored}\n`));
     try {
       if (await endsWithin(this.#clock, REMEMBER_LIMIT_MS, this.#writing)) return;
       this.#logger.warn('remembering what is open takes long: the disk is slow', { limitMs: REMEMBER_LIMIT_MS });

@@ -26,7 +26,7 @@ export function temperature({ sys }: SensorRoots): number | null {
   const monitors = entries(join(sys, 'class/hwmon'), /^hwmon\d+$/)
     .filter((monitor) => processorSensors.has(text(join(monitor, 'name'))))
     .map((monitor) => numberOf(text(join(monitor, 'temp1_input'))));
-  const known = gapless([...zones, ...monitors]);
+  const known = [...zones, ...monitors].filter((value) => value !== null);
   return known.length === 0 ? null : Math.round(Math.max(...known) / 100) / 10;
 }
 
@@ -72,7 +72,7 @@ export function wear({ sys }: SensorRoots, device: { readonly major: number; rea
   } catch {
     return unknownWear;
   }
-  const disk = isThere(join(volume, 'partition')) ? dirname(volume) : volume;
+  const disk = text(join(volume, 'partition')) !== '' ? dirname(volume) : volume;
   // The seventh number of a disk's statistics: sectors written since it was found.
   const sectors = numberOf(text(join(disk, 'stat')).split(/\s+/)[6] ?? '');
   const kib = numberOf(text(join(sys, 'fs/ext4', basename(volume), 'lifetime_write_kbytes')));
@@ -91,10 +91,6 @@ export function deviceOf(dir: string): { readonly major: number; readonly minor:
     major: Number(((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)),
     minor: Number((dev & 0xffn) | ((dev >> 12n) & ~0xffn)),
   };
-}
-
-export function slot({ bootFacts }: SensorRoots): SlotFacts | null {
-  return slotOf(text(bootFacts));
 }
 
 function entries(dir: string, name: RegExp): string[] {
@@ -116,10 +112,6 @@ function text(path: string): string {
   }
 }
 
-function isThere(path: string): boolean {
-  return text(path) !== '';
-}
-
 // Values of the files in our terms; null and 'unknown' if they are not what was expected.
 
 function numberOf(text: string): number | null {
@@ -130,16 +122,12 @@ function hexOf(text: string): number | null {
   return /^(0x)?[0-9a-f]+$/i.test(text) ? Number.parseInt(text, 16) : null;
 }
 
-function gapless(values: readonly (number | null)[]): number[] {
-  return values.filter((value) => value !== null);
-}
-
 const underVoltageBit = 1 << 0;
 /** Frequency capped, throttled, soft temperature limit. */
 const throttledNowBits = (1 << 1) | (1 << 2) | (1 << 3);
 
 /** The lower half is of now, the upper of some time since the boot. */
-function throttledBits(bits: number): { throttled: TriState; underVoltage: TriState } {
+function throttledBits(bits: number): Power {
   return {
     throttled: (bits & throttledNowBits) === 0 ? 'no' : 'yes',
     underVoltage: (bits & underVoltageBit) === 0 ? 'no' : 'yes',
@@ -160,12 +148,14 @@ function reserveOf(text: string): DiskFacts['reserve'] {
 }
 
 /** Lines "SLOT=a", "TRYING=yes", "DATA=lost", "FAILED=b". */
-function slotOf(text: string): SlotFacts | null {
+export function slot({ bootFacts }: SensorRoots): SlotFacts | null {
   const facts = new Map(
-    text.split('\n').flatMap((line) => {
-      const found = /^([A-Z_]+)=(.*)$/.exec(line.trim());
-      return found === null ? [] : [[found[1] ?? '', found[2] ?? ''] as const];
-    }),
+    text(bootFacts)
+      .split('\n')
+      .flatMap((line) => {
+        const found = /^([A-Z_]+)=(.*)$/.exec(line.trim());
+        return found === null ? [] : [[found[1] ?? '', found[2] ?? ''] as const];
+      }),
   );
   const name = facts.get('SLOT');
   if (name === undefined) return null;

@@ -68,17 +68,15 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
     if (isStopped) return;
     timer = clock.timer(periodMs, () => void look().then(arm));
   };
-  const facts = (): HostFacts => {
-    return {
-      bootId: clockSync.bootId,
-      uptimeSeconds: Math.floor(uptimeSeconds()),
-      ageSeconds: Math.floor((clock.monoMs() - sampledAtMs) / 1_000),
-      ...sampled,
-      clock: clockSync.state(),
-      boots: boots?.facts ?? uncounted,
-      slot: slot(roots),
-    };
-  };
+  const facts = (): HostFacts => ({
+    bootId: clockSync.bootId,
+    uptimeSeconds: Math.floor(uptimeSeconds()),
+    ageSeconds: Math.floor((clock.monoMs() - sampledAtMs) / 1_000),
+    ...sampled,
+    clock: clockSync.state(),
+    boots: boots?.facts ?? uncounted,
+    slot: slot(roots),
+  });
   return {
     async start() {
       try {

@@ -31,7 +31,8 @@ export async function guardPort(port: PortToOpen): Promise<PortGuard> {
     throw openError(path, thrown);
   });
   await refuseNonTty(path, found);
-  if (!port.isPty) await refuseLockFile(path);
+  const lockHolder = port.isPty ? undefined : await lockFileHolder(path);
+  if (lockHolder !== undefined) throw portBusy(path, lockHolder);
   const file = await open(path, GUARD_FLAGS).catch(async (thrown: unknown) => {
     throw openError(path, thrown, systemCode(thrown) === 'EBUSY' ? await openHolder(path) : undefined);
   });
@@ -61,11 +62,6 @@ async function refuseNonTty(path: string, found: Stats): Promise<void> {
 
 function notASerialPort(path: string, what: string): LinesideError {
   return new LinesideError('PORT_IO', `cannot open ${path}: it is ${what}, not a serial port`);
-}
-
-async function refuseLockFile(path: string): Promise<void> {
-  const holder = await lockFileHolder(path);
-  if (holder !== undefined) throw portBusy(path, holder);
 }
 
 async function refuseHeld(port: PortToOpen, fd: number): Promise<void> {
