@@ -3,21 +3,23 @@
  * nothing of it is kept, and the hub goes on when it can. Without a broker: rows wait.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync, statSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { OutboxLedger, storedVersions } from '../soak/outbox-ledger.ts';
-import { runDaemonToEnd, type Toml, temporaryDirectory } from './daemon.ts';
+import { type Toml, temporaryDirectory } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
 import { type Answer, type HubApi, recordPath } from './hub-api.ts';
-import { apiOf, dictionary, expect, outbox, refused, sendBundle } from './hub-support.ts';
+import { apiOf, create, dictionary, expect, outbox, refused, sendBundle } from './hub-support.ts';
 import { inject, straceWorks } from './strace.ts';
+import { startReceiver } from './webhook-receiver.ts';
+import { assertFaultless, SECRET, settled, subscribe, webhookStatus, webhooksConfig } from './webhooks-support.ts';
 
 const KIB = 1024;
-const MIB = 1024 * KIB;
+const DELIVERIES = 20;
 const alone: Toml = { device: { inventory: false } };
 
 /** Changes of which the ledger knows how each was answered. */
@@ -125,29 +127,6 @@ test('the disk is really full: 507, nothing half written, reads go on, and chang
   sound(dir);
 });
 
-test('outbox.max_bytes is used up: 507 says so, reads go on, and changes with a larger budget', async () => {
-  const dir = temporaryDirectory();
-  // Nothing answers at this broker; without any the oldest events would make room.
-  const kafka = { bootstrap: '127.0.0.1:1' };
-  const hub = await startHub({ dir, config: { ...alone, kafka, outbox: { max_bytes: MIB } } });
-  const api = apiOf(hub);
-  await dictionary(api, 'd');
-  const probe = new Probe(hub);
-  const problem = await refused(507, 'STORAGE_FULL', full(probe, api, 8_000));
-  assert.match(problem.detail ?? '', /max_bytes/);
-  await refused(507, 'STORAGE_FULL', probe.bundle(api, 100));
-  await expect(200, api.get(recordPath('d', 'C-1')));
-  probe.settle();
-  const held = statSync(join(dir, 'data', 'refdata.db')).size;
-  assert.ok(held < 2 * MIB, `refdata.db has ${held} bytes`);
-  assert.equal(await hub.stop(), 0);
-
-  const again = await startHub({ dir, config: { ...alone, kafka, outbox: { max_bytes: 8 * MIB } } });
-  await expect(201, probe.create(apiOf(again)));
-  probe.settle();
-  assert.equal(await again.stop(), 0);
-});
-
 test('fsync fails: 503 and nothing is kept, also if the hub is killed right after; when the disk works again, so do changes', {
   skip: straceWorks() ? false : 'strace cannot trace here',
 }, async () => {
@@ -182,41 +161,40 @@ test('fsync fails: 503 and nothing is kept, also if the hub is killed right afte
   sound(dir);
 });
 
-test('a refdata.db that a newer lineside alone understands: the hub says so and ends, and the file is as it was', async () => {
+test('the disk is full while it is to be stored how deliveries ended: each is sent once, and stored when there is room', async (t) => {
   const dir = temporaryDirectory();
-  const hub = await startHub({ dir, config: alone });
-  await dictionary(apiOf(hub), 'd');
-  assert.equal(await hub.stop(), 0);
-  const path = join(dir, 'data', 'refdata.db');
-  const file = new Database(path);
-  file.pragma('user_version = 99');
-  file.exec('UPDATE oldest_reader SET version = 99');
-  file.pragma('wal_checkpoint(TRUNCATE)');
-  file.close();
-  const before = readFileSync(path);
-  const { status, log } = await runDaemonToEnd({ dir, role: 'hub' });
-  assert.notEqual(status, 0);
-  assert.match(log, /error hub cannot start .*refdata\.db.*hint=/, log);
-  assert.ok(readFileSync(path).equals(before), 'untouched');
-});
-
-test('refdata.db is removed while the hub runs: 503 and never 201, and the hub says so; a restart begins an empty one', async () => {
-  const hub = await startHub({ config: alone });
+  const data = join(dir, 'data');
+  if (!mountSmall(t, data, 'size=12m')) return;
+  const receiver = await startReceiver(t, { secrets: [SECRET] });
+  const config = { ...webhooksConfig([receiver], { timeout_ms: 60_000 }), outbox: { min_free_bytes: 0 } };
+  const hub = await startHub({ dir, config });
   const api = apiOf(hub);
   await dictionary(api, 'd');
-  const probe = new Probe(hub);
-  await expect(201, probe.create(api));
-  for (const suffix of ['', '-wal', '-shm']) rmSync(join(hub.dir, 'data', `refdata.db${suffix}`));
-  for (let n = 0; n < 5; n++) {
-    const problem = await refused(503, 'STORAGE_FAILED', probe.create(api));
-    assert.match(problem.detail ?? '', /refdata\.db was removed/);
-  }
-  await refused(503, 'STORAGE_FAILED', probe.bundle(api, 10));
-  const ready = await api.get('/readyz');
-  assert.equal(ready.status, 503);
-  assert.match(ready.text, /refdata\.db was removed/);
+  const { id } = await subscribe(api, receiver, 'all');
+  await receiver.script([{ fault: 'hang' }]);
+  for (let i = 0; i < DELIVERIES; i++) await create(api, 'd', `key ${i}`, {});
+  await receiver.received(1);
+  await until('all are planned', async () => {
+    const { waiting, unplannedEvents } = await webhookStatus(api);
+    return waiting === DELIVERIES && unplannedEvents === 0;
+  });
+  fill(join(data, 'filler'));
+  // What the log of changes still has room for goes, too.
+  await until('a change is refused', async () => {
+    const body = { businessKey: 'refused', data: { text: 'x'.repeat(100_000) } };
+    return (await api.post('/api/v1/dictionaries/d/records', body)).status === 507;
+  });
+  await receiver.release();
+  await hub.waitFor(/how deliveries ended could not be stored/);
+  await receiver.received(DELIVERIES);
+  const now = await webhookStatus(api);
+  assert.ok(now.waiting > 0 && now.inFlight === 0, JSON.stringify(now));
+  rmSync(join(data, 'filler'));
+  await hub.waitFor(/how deliveries ended can be stored again/);
+  const all = await settled(api, id);
+  assert.ok(all.every(({ state, attempts }) => state === 'delivered' && attempts === 1));
+  const sent = receiver.requests().map(({ body }) => body?.deliveryId ?? '');
+  assert.deepEqual(sent.toSorted(), all.map(({ deliveryId }) => deliveryId).toSorted());
+  assertFaultless(receiver);
   assert.equal(await hub.stop(), 0);
-  const again = await startHub({ dir: hub.dir });
-  await dictionary(apiOf(again), 'd');
-  assert.equal(await again.stop(), 0);
 });

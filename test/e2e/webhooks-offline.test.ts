@@ -1,9 +1,6 @@
 /** A device without a network: due deliveries wait and use no attempt; with the network back no subscriber is overloaded. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { Delivery } from '../../src/shared/gen/http.ts';
 import type { Toml } from './daemon.ts';
@@ -24,11 +21,6 @@ import {
   webhooksConfig,
 } from './webhooks-support.ts';
 
-const MIB = 1024 * 1024;
-/** Everyday's is a part of a campaign's. */
-const ARRIVALS = process.env['SOAK'] === undefined ? 1_500 : 10_000;
-/** Of some 80 MiB that it takes to be busy, whatever waits; what waits has 200 MB. */
-const MOST_GROWN_BYTES = 128 * MIB;
 /** It looks for a route every 5 s. */
 const BACK_MS = 120_000;
 const CONNECTIONS = 4;
@@ -110,17 +102,6 @@ function assertBeginsSmall(requests: readonly ReceivedRequest[], eachS: number):
   assert.ok(fourth - second >= eachS, `the fourth came ${fourth - second} s after the second`);
 }
 
-function peakBytes(pid: number): number {
-  const [, kib = ''] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kib) * 1024;
-}
-
-/** The peak from now on. */
-function forgetPeak(pid: number): number {
-  writeFileSync(`/proc/${pid}/clear_refs`, '5');
-  return peakBytes(pid);
-}
-
 describe('a device without a network', { concurrency: true }, () => {
   it('waits with hundreds of changes, over restarts too, and uses no attempt; then each is delivered once', async (t) => {
     const island = islandFor(t);
@@ -184,31 +165,6 @@ describe('a device without a network', { concurrency: true }, () => {
     assert.ok(connectionsOf(since) <= CONNECTIONS, `${connectionsOf(since)} connections`);
     assertFaultless(receiver);
     assert.equal(await hub.stop(), 0);
-  });
-
-  it('for long has 10,000 deliveries due, and delivers them with bounded memory and four connections', async (t) => {
-    const island = islandFor(t);
-    if (island === undefined) return;
-    const { hub, receiver, url } = await scene(t, island);
-    await subscribe(apiOf(hub), receiver, 'all', { url: url('/all') });
-    // 20 KB each: all of them together have 200 MB.
-    await changes(apiOf(hub), 'key', 20, { text: 'x'.repeat(20_000) });
-    await planned(apiOf(hub));
-    assert.equal(await hub.stop(), 0);
-    multiply(hub, 10_000);
-    const again = await startHub({ dir: hub.dir, wrapper: island.wrapper });
-    const api = apiOf(again);
-    await untilOffline(api, true);
-    assert.equal((await webhookStatus(api)).waiting, 10_000);
-    const before = forgetPeak(again.pid());
-    island.plug();
-    const requests = await receiver.received(ARRIVALS, '/all', BACK_MS * 3);
-    const grown = peakBytes(again.pid()) - before;
-    t.diagnostic(`${requests.length} arrived, the hub grew by ${(grown / MIB).toFixed(1)} MiB`);
-    assert.ok(grown < MOST_GROWN_BYTES, `${grown} bytes more`);
-    assert.ok(connectionsOf(requests) <= CONNECTIONS, `${connectionsOf(requests)} connections`);
-    assert.equal(new Set(requests.map(({ body }) => body?.deliveryId)).size, requests.length, 'none twice');
-    assert.equal(await again.stop(), 0);
   });
 });
 
@@ -274,20 +230,3 @@ describe('a device with a route and two remote hosts', { concurrency: true }, ()
     });
   }
 });
-
-/** As if the same changes had been made so often: what is sent is of the same size. */
-function multiply({ dir }: Hub, count: number): void {
-  const file = new Database(join(dir, 'data', 'refdata.db'));
-  const held = Number(file.prepare('SELECT count(*) FROM webhook_deliveries').pluck().get());
-  file
-    .prepare(
-      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-       INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-         attempts, attempts_before, due_run_ms)
-       SELECT lower(hex(randomblob(8))), subscription_id, form_id, first_event, last_event, events, occurred_at, state,
-         0, 0, due_run_ms
-       FROM (SELECT * FROM webhook_deliveries ORDER BY id DESC LIMIT 1), n`,
-    )
-    .run(count - held);
-  file.close();
-}
