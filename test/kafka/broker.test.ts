@@ -168,6 +168,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
       assert.equal(broker.state().connected, false);
       assert.equal(broker.offer(messageOf(1, PUBLIC)), 'offline');
       assert.ok(log.length <= 4, `one line for a change of reason:\n${log.join('')}`);
+      assert.ok(!`${broker.state().reason}${log.join('')}`.includes(users.device.password));
     });
   }
 });
