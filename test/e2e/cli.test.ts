@@ -1,13 +1,12 @@
 /** The technician's commands against the compiled daemon: what each does, its main failure, its exit status. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { type Daemon, environment, MAIN, NODE, ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
-import { type NamedPty, namedPty, unplug } from './pty.ts';
-import { type CliOutcome, remember, runCli, startCli } from './run-cli.ts';
+import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
+import { type NamedPty, namedPty } from './pty.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
 
 interface EntryJson {
   readonly id: number;
@@ -108,46 +107,6 @@ describe('the port', () => {
   });
 });
 
-describe('send and receive', () => {
-  test('text, escapes, hex, a file and standard input reach the device', async () => {
-    const before = pty.received().length;
-    await ok('send', 'plain;');
-    await ok('send', '--crlf', 'crlf;');
-    await ok('send', '--escape', '\\x00\\xff;');
-    await ok('send', '--hex', '01 03 00 0a');
-    const file = join(dir, 'firmware.bin');
-    writeFileSync(file, Buffer.alloc(30_000, 0x55));
-    const sent = parsed(await ok('send', '--file', file, '--json'));
-    assert.equal(sent['bytes'], 30_000);
-    const piped = await runCli(['send', '--file', '-'], { env: { LINESIDE_SOCKET: daemon.socket }, stdin: 'piped' });
-    assert.equal(piped.status, 0, piped.stderr);
-    const short = Buffer.from('plain;crlf;\r\n\x00\xff;\x01\x03\x00\x0a', 'latin1');
-    const wanted = Buffer.concat([short, Buffer.alloc(30_000, 0x55), Buffer.from('piped')]);
-    await until('all of it', () => pty.received().length - before >= wanted.length);
-    assert.deepEqual(pty.received().subarray(before), wanted);
-  });
-  test('receive waits for a packet', async () => {
-    const waiting = startCli(['receive', '--wait', '20', '--hex'], { LINESIDE_SOCKET: daemon.socket });
-    await pty.write(Buffer.from('answer'));
-    await until('the packet', () => waiting.stdout() === '61 6e 73 77 65 72\n');
-    await pty.write(Buffer.from([0, 255]));
-    const raw = await cli('receive', '--wait', '20', '--raw');
-    assert.deepEqual(raw.bytes, Buffer.from([0, 255]));
-  });
-});
-
-describe('status of a lost port', () => {
-  test('exits with 1 until it is back', async () => {
-    await ok('open', pty.portName);
-    unplug(pty);
-    await until('the loss', async () => (await cli('status')).status === 1);
-    assert.match((await cli('status')).stdout, /LOST|REOPENING/);
-    assert.equal(parsed(await cli('status', '--json'))['healthy'], false);
-    pty = namedPty(dir);
-    await until('the return', async () => (await cli('status')).status === 0);
-  });
-});
-
 describe('log', () => {
   test('shows what was sent and what was received, to people and scripts', async () => {
     await ok('open', pty.portName);
@@ -160,73 +119,6 @@ describe('log', () => {
     const mine = all.find(({ hex }) => hex === Buffer.from('log me').toString('hex'));
     assert.equal(mine?.dir, 'tx');
     assert.match((await ok('log', '--text')).stdout, /TX.*log me[\s\S]*RX.*heard/);
-  });
-
-  test('export as raw bytes, JSON lines and pcapng that Wireshark reads', async () => {
-    const all = lines(await ok('log', '--json', '--from-start'));
-    const file = (name: string): string => join(dir, name);
-    await ok('log', 'export', '--format', 'raw', '--dir', 'tx', '-o', file('tx.bin'));
-    const sent = all.filter((entry) => entry.dir === 'tx').map(({ hex }) => hex);
-    assert.equal(readFileSync(file('tx.bin')).toString('hex'), sent.join(''));
-
-    const exported = await ok('log', 'export', '--format', 'jsonl');
-    assert.deepEqual(lines(exported), all);
-
-    await ok('log', 'export', '--format', 'pcapng', '-o', file('line.pcapng'));
-    const fields = ['-T', 'fields', '-e', 'frame.time_epoch', '-e', 'frame.len'];
-    const tshark = execFileSync('tshark', ['-r', file('line.pcapng'), ...fields], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    const frames = tshark.trim().split('\n');
-    assert.ok(frames.length >= all.length, `${frames.length} frames, ${all.length} entries`);
-    const first = Number(frames[0]?.split('\t')[0]) * 1_000;
-    assert.ok(Math.abs(first - Date.parse(all[0]?.time ?? '')) < 1, 'the time of the first entry');
-    // Each frame is the bytes behind a header of 12 (LINKTYPE_RTAC_SERIAL).
-    const captured = frames.reduce((sum, frame) => sum + Number(frame.split('\t')[1]) - 12, 0);
-    assert.equal(
-      captured,
-      all.reduce((sum, { hex }) => sum + hex.length / 2, 0),
-    );
-  });
-
-  test('--follow survives a restart of the service, and misses nothing', async () => {
-    const follow = startCli(['log', '--follow', '--text', '--last', '0'], { LINESIDE_SOCKET: daemon.socket });
-    const sendUntilSeen = async (text: string): Promise<void> => {
-      await ok('send', text);
-      await until(`${text} in the log that is followed`, () => follow.stdout().includes(text));
-    };
-    await until('the follower stands', async () => {
-      const status = parsed(await ok('status', '--json'));
-      return Number(status['subscribers']) >= 1;
-    });
-    await sendUntilSeen('before the restart');
-    assert.equal(await daemon.stop(), 0);
-    await until('the loss is said', () => follow.stderr().includes('connection lost'));
-    daemon = await startDaemon({ dir: daemon.dir });
-    await ok('open', pty.portName);
-    await ok('send', 'while it was away');
-    await until('the return is said', () => follow.stderr().includes('connected again'));
-    await sendUntilSeen('after the restart');
-    assert.ok(follow.stdout().includes('while it was away'));
-    assert.equal(await follow.end('SIGINT'), 0);
-  });
-});
-
-describe('monitor', () => {
-  test('in a terminal: PING on the simulated line is answered with PONG, Ctrl-] leaves and restores', async () => {
-    await ok('open', sim(), '115200');
-    const host = join(ROOT, 'src/cli/terminal-host.py');
-    const env = environment({ LINESIDE_SOCKET: daemon.socket, TERM: 'xterm' });
-    const terminal = startProcess('python3', [host, NODE, MAIN, 'monitor', '--enter', 'crlf'], env);
-    const [screen, report] = [remember(terminal.stdout), remember(terminal.stderr)];
-    await until('the greeting', () => screen().includes('Ctrl-] leaves'));
-    terminal.stdin?.write('ID?\r');
-    await until('who it is', () => screen().includes('LINESIDE-SIM'));
-    terminal.stdin?.write('PING\r');
-    await until('PONG', () => screen().includes('PONG'));
-    terminal.stdin?.write('\x1d');
-    await until('the end', () => /status 0 restored/.test(report()));
   });
 });
 

@@ -57,34 +57,4 @@ describe('the hub by its commands', () => {
     }
     assert.match((await cli('dict', 'draft', 'withdraw', 'pumps', '1')).stderr, /cannot withdraw draft 1 of pumps: /);
   });
-
-  test('a bundle: imported whole, refused with every reason, too large', async () => {
-    await cli('dict', 'create', 'valves', '--title', 'Valves', '--scope', 'PUBLIC');
-    const line = (n: number): string =>
-      `${JSON.stringify({ dictionary: 'valves', businessKey: `V-${n}`, data: { n } })}\n`;
-    const bundle = Array.from({ length: 2000 }, (_, n) => line(n)).join('');
-    const done = await cli('import', file('good.ndjson', bundle), '--reason', 'from the office');
-    assert.match(done.stdout, /^imported: 2,000 created, 0 updated, 0 closed, 0 unchanged /);
-    const listed = await cli('record', 'list', 'valves', '--json');
-    assert.equal(listed.stdout.trim().split('\n').length, 2000);
-    const bad = await cli('import', file('bad.ndjson', `${line(1)}no json\n${line(1)}`), '--json');
-    const { error } = JSON.parse(bad.stderr) as { error: { reasons: string[] } };
-    assert.deepEqual([bad.status, bad.stdout, error.reasons.length], [1, '', 2]);
-    const large = await cli('import', file('large.ndjson', line(1).repeat(200_000)));
-    assert.equal(large.status, 1);
-    assert.match(large.stderr, /larger than http\.max_import_bytes allows/);
-  });
-
-  test('the outbox says that nothing is lost, alerts and audit say the rest', async () => {
-    const outbox = await cli('outbox');
-    assert.equal(outbox.status, 0);
-    assert.match(
-      outbox.stdout,
-      /^Broker +Kafka is not configured [\s\S]*\nWaiting +2,\d{3} changes wait, the oldest since .*\n +they are published when a broker/,
-    );
-    assert.doesNotMatch((await cli('alerts')).stdout, /RefdataOutboxLagHigh/);
-    assert.equal((await cli('outbox', 'dead-letters')).stdout, 'there are no dead letters\n');
-    assert.equal((await cli('outbox', 'dead-letters', 'requeue', '1')).status, 5);
-    assert.match((await cli('audit', '--action', 'records.imported', '--limit', '1')).stdout, /from the office/);
-  });
 });
