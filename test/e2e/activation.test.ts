@@ -18,13 +18,12 @@ import {
   environment,
   MAIN,
   NODE,
-  runDaemonToEnd,
   startDaemon,
   temporaryDirectory,
   writeConfig,
 } from './daemon.ts';
 import { type Hub, startHub } from './hub.ts';
-import { makeLan } from './lan.ts';
+import { makeLan } from './island.ts';
 import { addToken, runCli } from './run-cli.ts';
 
 const lan = makeLan();
@@ -131,23 +130,6 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
     assert.equal(await within('the end of the line', daemon.ended), 0, daemon.logLines.join('\n'));
     for (const one of silent) await until('the end of a silent connection', () => one.destroyed);
     assert.deepEqual({ ino: lstatSync(socket).ino, mode: lstatSync(socket).mode }, { ino, mode });
-  });
-
-  test('what the sockets expose is judged by where they are', async () => {
-    // Without TLS the network is not served, and the line goes on for this machine.
-    const plain = join(files, 'plain.sock');
-    const exposed = await startDaemon({ wrapper: activated([`grpc=unix:${plain}`, 'grpc=[::]:50053']) });
-    assert.match(
-      exposed.logLines.join('\n'),
-      /does not serve a socket of systemd.*\[::\]:50053: tls.cert_file is not set/,
-    );
-    assert.match(await exposed.waitFor(/ info ready /), new RegExp(`listen="?unix:${plain}"?$`));
-    assert.equal(await exposed.stop(), 0);
-    const misplaced = await runDaemonToEnd({ wrapper: activated(['http=127.0.0.1:50054']) });
-    assert.equal(misplaced.status, 2, misplaced.log);
-    assert.match(misplaced.log, /descriptor 3 is named "http", not grpc/);
-    const alone = await runDaemonToEnd({ wrapper: activated([]) });
-    assert.notEqual(alone.status, 0, 'with no sockets the seal lets it listen nowhere');
   });
 });
 

@@ -1,7 +1,6 @@
 /** What a browser gets of the built product: the console's files, the line and its log, each to whom it is for. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
@@ -13,7 +12,6 @@ import { addToken } from './run-cli.ts';
 /** The line may be started again. */
 const LONG_MS = 60_000;
 const MIB = 1_048_576;
-const CSP = /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'; require-trusted-types-for 'script'/;
 
 const dir = temporaryDirectory();
 let pty: NamedPty;
@@ -73,39 +71,6 @@ function assertEachOnce(reader: LogReader): void {
 }
 
 describe('the line in a browser', { timeout: 240_000 }, () => {
-  test('is opened, sent to, watched and closed by an operator; a viewer only looks', async () => {
-    assert.deepEqual((await get('/api/v1/whoami')).body, { name: 'viewer', roles: ['viewer'] });
-    const sim = join(dir, 'run', 'sim0');
-    const ports = (await get('/api/v1/line/ports')).body as { items: { portName: string }[] };
-    assert.ok(ports.items.some(({ portName }) => portName === sim));
-    for (const [path, body] of [
-      ['open', config(sim)],
-      ['close', undefined],
-      ['send', { hex: '50' }],
-    ] as const) {
-      const { status: code, body: problem } = await post(`/api/v1/line/${path}`, body, 'viewer');
-      assert.deepEqual([code, (problem as { code: string }).code], [403, 'PERMISSION_DENIED'], path);
-    }
-    assert.equal((await status())['portState'], 'closed', 'what a viewer asked for was not done');
-    const refused = await post('/api/v1/line/send', { hex: '50' });
-    assert.deepEqual([refused.status, (refused.body as { code: string }).code], [409, 'NOT_CONNECTED']);
-
-    const opened = await post('/api/v1/line/open', config(sim));
-    assert.equal(opened.status, 200, JSON.stringify(opened.body));
-    assert.equal((opened.body as { portState: string }).portState, 'open');
-    const watched = await read('follow=true&last=1');
-    const ping = Buffer.from('PING\r\n');
-    assert.deepEqual((await post('/api/v1/line/send', { base64: ping.toString('base64') })).body, { bytes: 6 });
-    await until('the answer of the device', () => received(watched).includes('PONG'));
-    const sent = watched.of('entry').find(({ dir: way }) => way === 'tx');
-    assert.equal(sent?.data, ping.toString('base64'));
-    assertEachOnce(watched);
-    watched.close();
-    assert.equal(((await post('/api/v1/line/close')).body as { portState: string }).portState, 'closed');
-    const missing = await post('/api/v1/line/open', config('/dev/nothing'));
-    assert.deepEqual([missing.status, (missing.body as { code: string }).code], [404, 'PORT_NOT_FOUND']);
-  });
-
   test('is followed from what is stored to what appears, every byte once and in order', async () => {
     assert.equal((await post('/api/v1/line/open', config(pty.portName))).status, 200);
     const from = await headId();
@@ -192,27 +157,6 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     await until('what came after the crash', () => received(again).includes('after the crash'), LONG_MS);
     assert.equal(again.of('log')[0]?.['logId'], reader.of('log')[0]?.['logId']);
     again.close();
-  });
-});
-
-describe('the console of the built product', { timeout: 120_000 }, () => {
-  test('is what the build made, each answer bound by its policy', async () => {
-    const index = await hub.http('GET', '/console/');
-    assert.equal(index.status, 200);
-    const names = [...String(index.body).matchAll(/(?:src|href)="(?:\.\/|\/console\/)?([\w.-]+\.\w+)"/g)].map(
-      (m) => m[1] ?? '',
-    );
-    assert.ok(names.length > 1, `the page refers to its script and its style: ${String(index.body)}`);
-    for (const path of ['/console/', ...names.map((name) => `/console/${name}`)]) {
-      const { status: code, headers } = await hub.http('GET', path);
-      assert.equal(code, 200, path);
-      assert.match(String(headers['content-security-policy']), CSP, path);
-      assert.equal(headers['x-content-type-options'], 'nosniff');
-      const again = await hub.http('GET', path, undefined, { headers: { 'if-none-match': String(headers['etag']) } });
-      assert.equal(again.status, 304, path);
-    }
-    const first = await hub.http('GET', '/');
-    assert.deepEqual([first.status, first.headers['location']], [302, '/console/']);
   });
 });
 

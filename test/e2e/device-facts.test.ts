@@ -1,12 +1,9 @@
 /** What the line knows of itself reaches the reference data: the hub asks it over gRPC, as any client does. */
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { temporaryDirectory } from './daemon.ts';
-import { type Both, ownLog, startBoth, startHub } from './hub.ts';
+import { type Both, ownLog, startBoth } from './hub.ts';
 
 interface Item {
   readonly businessKey: string;
@@ -59,20 +56,4 @@ test('device.inventory = false keeps no records of the line, which is asked for 
     assert.equal((await both.http('GET', `/api/v1/dictionaries/${dictionary}/records`)).status, 404, dictionary);
   }
   assert.equal(await both.stop(), 0);
-});
-
-test('a line that answers nobody keeps the hub neither from its work nor from its end', async () => {
-  const dir = temporaryDirectory();
-  mkdirSync(join(dir, 'run'));
-  let calls = 0;
-  const line = createServer((socket) => {
-    calls++;
-    socket.destroy();
-  }).listen(join(dir, 'run/grpc.sock'));
-  const hub = await startHub({ dir });
-  const dictionary = { name: 'tools', title: 'Tools', scope: 'PUBLIC' };
-  assert.equal((await hub.http('POST', '/api/v1/dictionaries', dictionary)).status, 201);
-  await until('the question', () => calls > 0);
-  assert.equal(await hub.stop(), 0);
-  line.close();
 });

@@ -9,7 +9,7 @@ import { after, describe, it } from 'node:test';
 import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker, users } from '../kafka/broker.ts';
-import { MAIN, NODE, signalPid, startProcess, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { MAIN, NODE, signalPid, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort, RX } from './faults.ts';
 import { isAlive, startBoth } from './hub.ts';
 import { passwordFile, plainKafka, saslKafka } from './hub-support.ts';
@@ -115,23 +115,6 @@ describe('a service that was killed', () => {
     assert.match(said('databases'), /ok: log\.db: .*\n?.*ok: refdata\.db: .* taken in at the next start/);
     // The sockets are still there.
     assert.match(said('service'), /failed: the line does not run[\s\S]*failed: the hub does not run/);
-  });
-});
-
-describe('a port', () => {
-  it('that another program holds open is named, with the program', async () => {
-    const dir = temporaryDirectory();
-    const pty = namedPty(dir);
-    const file = writeConfig(dir, {
-      serial: { extra_ports: [pty.portName], at_start: 'open', line: { port: pty.portName } },
-    });
-    const holder = startProcess('sh', ['-c', `exec 9<>"${pty.slavePath}"; echo; exec sleep 1000`]);
-    await new Promise((resolve) => holder.stdout?.once('data', resolve));
-    const { said, state } = await doctor(file);
-    assert.equal(state('uart'), 'failed');
-    assert.match(said('uart'), new RegExp(`failed: ${pty.portName} is held open by sleep \\(process ${holder.pid}\\)`));
-    assert.match(said('service'), /failed: the line does not run[\s\S]*failed: the hub does not run/);
-    holder.kill('SIGKILL');
   });
 });
 
@@ -263,32 +246,6 @@ describe('a server that does not answer', () => {
       said('service'),
       /the line takes a connection and does not answer[\s\S]*the hub takes a connection and does not answer/,
     );
-  });
-});
-
-describe('what was typed in the wrong place', () => {
-  it('is not quoted back: tokens and passwords where names of files belong', async () => {
-    const secrets = ['lsd_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcdefg', 'Hunter2-is-secret', '/Hunter3-is-secret'];
-    const { dir } = configured({});
-    const file = writeConfig(dir, {
-      kafka: {
-        bootstrap: '127.0.0.1:1',
-        security_protocol: 'sasl_ssl',
-        username: 'u',
-        password_file: secrets[0] ?? '',
-        ca_file: secrets[2] ?? '',
-      },
-      tls: { cert_file: secrets[1] ?? '', key_file: secrets[0] ?? '' },
-      auth: { tokens_file: secrets[1] ?? '' },
-    });
-    const plain = await runCli(['doctor', '--config', file], { env: { LINESIDE_TOKEN: secrets[0] ?? '' } });
-    const misnamed = await runCli(['doctor', '--config', secrets[0] ?? '']);
-    for (const { stdout, stderr, status } of [plain, misnamed]) {
-      assert.equal(status, 1);
-      assert.match(stdout, /failed/);
-      for (const secret of ['AbCdEfGh', 'Hunter2', 'Hunter3'])
-        assert.ok(!`${stdout}${stderr}`.includes(secret), stdout);
-    }
   });
 });
 
