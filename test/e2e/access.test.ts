@@ -7,11 +7,11 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { Authority, type Pair } from '../../src/shared/base/certificates.fixture.ts';
+import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { bearer, type RawClient, securedClient } from '../grpc/raw-client.ts';
+import { bearer, securedClient } from '../grpc/raw-client.ts';
 import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
-import { makeLan } from './lan.ts';
+import { makeLan } from './island.ts';
 import { addToken, runCli, startCli } from './run-cli.ts';
 
 const lan = makeLan();
@@ -22,16 +22,12 @@ const wrapper = typeof lan === 'string' ? [] : lan.wrapper;
 const files = temporaryDirectory();
 const authority = new Authority(files, 'site-ca');
 const server = authority.issue('server', '/CN=box');
-const clientAuthority = new Authority(files, 'client-ca');
-const laptop = clientAuthority.issue('laptop', '/CN=laptop');
-const display = clientAuthority.issue('display', '/CN=display');
-const stranger = new Authority(files, 'other-ca').issue('stranger', '/CN=laptop');
 
 const listen = [`${address}:0`, 'unix:grpc.sock'];
 const tls = { cert_file: server.certFile, key_file: server.keyFile };
 
 /** The tokens have to be there before the service starts on such an address: made with a file that listens nowhere. */
-async function guarded(more: Toml = {}): Promise<{ dir: string; config: Toml; tokens: Record<string, string> }> {
+async function guarded(): Promise<{ dir: string; config: Toml; tokens: Record<string, string> }> {
   const dir = temporaryDirectory();
   const configFile = writeConfig(dir);
   const tokens: Record<string, string> = {};
@@ -40,21 +36,8 @@ async function guarded(more: Toml = {}): Promise<{ dir: string; config: Toml; to
     writeFileSync(join(dir, `${role}.token`), `${token}\n`, { mode: 0o600 });
     tokens[role] = token;
   }
-  return { dir, config: { grpc: { listen }, tls, ...more }, tokens };
+  return { dir, config: { grpc: { listen }, tls }, tokens };
 }
-
-const client = (target: string, certificate?: Pair): RawClient =>
-  securedClient(target, authority.root.cert, certificate);
-
-/** How a method for viewers and one for operators answer. */
-async function verdicts(raw: RawClient, token?: string): Promise<string[]> {
-  const ask = (method: string) => raw.unary(`/serial.SerialService/${method}`, Buffer.alloc(0), bearer(token));
-  const answers = [await ask('ListDevices'), await ask('Close')];
-  raw.close();
-  return answers.map(({ code }) => code);
-}
-
-const nothing = ['UNAUTHENTICATED', 'UNAUTHENTICATED'];
 
 describe('an address that other machines reach', { skip }, () => {
   const noTls = /needs TLS: set tls\.cert_file and tls\.key_file/;
@@ -111,7 +94,7 @@ describe('TLS and tokens', { skip }, () => {
     const ended = once(following.process, 'close') as Promise<[number]>;
     await daemon.client.serial.logRaw({ dir: 1, rawData: Buffer.from('before it was revoked') });
     await until('the entry', () => following.stdout().includes('before it was revoked'));
-    const raw = client(daemon.address);
+    const raw = securedClient(daemon.address, authority.root.cert);
     const ask = () => raw.unary('/serial.SerialService/ListDevices', Buffer.alloc(0), bearer(tokens['viewer']));
     assert.equal((await ask()).code, 'OK');
     const revoked = await runCli(['token', 'revoke', 'viewer', '--config', daemon.configFile]);
@@ -121,32 +104,5 @@ describe('TLS and tokens', { skip }, () => {
     const [status] = await within('the end of what it follows', ended, 60_000);
     assert.equal(status, 4, following.stderr());
     assert.match(following.stderr(), /revoked/);
-  });
-});
-
-describe('client certificates', { skip }, () => {
-  test('have the roles that the configuration gives their names, and a stranger has none', async () => {
-    const auth = { operator_certs: ['laptop'], viewer_certs: ['*'] };
-    const config = { grpc: { listen }, tls: { ...tls, client_ca_file: clientAuthority.root.certFile }, auth };
-    const daemon = await startDaemon({ config, wrapper });
-    const may = (certificate?: Pair): Promise<string[]> => verdicts(client(daemon.address, certificate));
-    assert.deepEqual(await may(laptop), ['OK', 'OK']);
-    assert.deepEqual(await may(display), ['OK', 'PERMISSION_DENIED']);
-    assert.deepEqual([await may(), await may(stranger)], [nothing, nothing]);
-    const host = ['--host', daemon.address, '--server-name', 'localhost', '--ca', authority.root.certFile];
-    const closed = await runCli(['close', ...host, '--cert', laptop.certFile, '--key', laptop.keyFile]);
-    assert.equal(closed.status, 0, closed.stderr);
-    assert.equal(await daemon.stop(), 0);
-  });
-});
-
-describe('insecure = true', { skip }, () => {
-  test('opens the address to whoever reaches it', async () => {
-    const daemon = await startDaemon({ config: { grpc: { listen, insecure: true } }, wrapper });
-    const closed = await runCli(['close', '--host', daemon.address, '--plaintext']);
-    assert.equal(closed.status, 0, closed.stderr);
-    const secure = await runCli(['close', '--host', daemon.address]);
-    assert.equal(secure.status, 3, 'TLS unless told otherwise');
-    assert.equal(await daemon.stop(), 0);
   });
 });

@@ -1,5 +1,6 @@
 /** What is wrong with a box is told in all its places: among the alerts, on /metrics, in the journal, by the command. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { lastingDays } from '../../src/shared/base/certificates.fixture.ts';
@@ -39,5 +40,12 @@ test('a certificate that ends soon, and more events than ought to wait, are told
     const told = both.logLines.filter((line) => line.includes('alert fired'));
     return told.length === new Set(told.map((line) => /alert=(\w+)/.exec(line)?.[1])).size;
   });
+  const { boots } = (await both.http('GET', '/api/v1/admin/host')).body as { boots: object };
+  assert.deepEqual(boots, { count: 1, powerLosses: 0, afterPowerLoss: false });
   assert.equal(await both.stop(), 0);
+  assert.match(
+    readFileSync(join(both.dir, 'data/host-state.json'), 'utf8'),
+    /"stopped": ?true/,
+    'the next boot follows no loss of power',
+  );
 });

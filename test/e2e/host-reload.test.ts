@@ -13,9 +13,9 @@ import { serial } from '../../src/shared/proto/services.ts';
 import { environment, MAIN, NODE, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { type Both, ownLog, startBoth, startHub } from './hub.ts';
+import { LiveReader } from './live-reader.ts';
 import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
-import { tailLog } from './tail.ts';
 
 const { OK, INVALID_ARGUMENT } = serial.StatusCode;
 /** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */
@@ -52,7 +52,7 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
   const { client, configFile } = daemon;
   await openPort(client, pty.portName, { baudRate: 115_200 });
   const openedMs = performance.now();
-  const tail = await tailLog(client);
+  const tail = await LiveReader.start(client);
   let sent = '';
   let isOn = true;
   const traffic = (async () => {
@@ -64,8 +64,8 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
     }
   })();
   const flows = async (): Promise<void> => {
-    const before = tail.bytes('RX').length;
-    await until('traffic', () => tail.bytes('RX').length > before + 100);
+    const before = tail.rxBytes;
+    await until('traffic', () => tail.rxBytes > before + 100);
   };
   const reload = async (pattern: RegExp): Promise<string> => {
     const [from, told] = [daemon.logLines.length, socket.messages.length];
@@ -110,9 +110,9 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
   assert.match(status(), /^open /);
   isOn = false;
   await traffic;
-  await until('every byte in the log', () => tail.bytes('RX').length >= sent.length);
-  assert.equal(tail.bytes('RX').toString(), sent);
-  await tail.end();
+  await until('every byte in the log', () => tail.rxBytes >= sent.length);
+  assert.equal(tail.received().toString(), sent);
+  await tail.stop();
   const openMs = performance.now() - openedMs;
   assert.ok(Number((await client.line.getStatus({})).portStateAgeMs) >= Math.floor(openMs), 'open all along');
   const log = daemon.logLines.join('\n');

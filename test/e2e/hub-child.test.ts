@@ -1,24 +1,19 @@
 /** `lineside serve` and its hub: two processes that fail by themselves, and stop together. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { killGroup, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
+import {
+  type Client,
+  launch,
+  runDaemonToEnd,
+  startDaemon,
+  temporaryDirectory,
+  writeConfig,
+} from './daemon.ts';
 import { isAlive, ownLog, startBoth, startHub } from './hub.ts';
-
-const count = (lines: readonly string[], pattern: RegExp): number => lines.filter((line) => pattern.test(line)).length;
-
-test('ps and top show each process and its threads by name; the command lines stay', async () => {
-  const both = await startBoth();
-  const names = (pid: number): string[] =>
-    readdirSync(`/proc/${pid}/task`).map((task) => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim());
-  assert.equal(names(both.linePid)[0], 'lineside-line');
-  assert.equal(names(both.pid())[0], 'lineside-hub');
-  assert.ok(names(both.linePid).includes('lineside-log'), names(both.linePid).join(' '));
-  assert.match(readFileSync(`/proc/${both.pid()}/cmdline`, 'utf8'), /serve\0--role\0hub/);
-  assert.equal(await both.stop(), 0);
-});
 
 test('deprecations inside the libraries are not written to the log', async () => {
   const warn = (type: string): string => `setInterval(() => process.emitWarning('of ${type}', '${type}'), 50).unref();`;
@@ -34,33 +29,20 @@ test('deprecations inside the libraries are not written to the log', async () =>
   assert.equal(await line.stop(), 0);
 });
 
-test('SIGTERM stops the hub, then the line; nothing is left', async () => {
+test('each process has its name in ps and top; SIGTERM stops the hub, then the line; nothing is left', async () => {
   const both = await startBoth();
+  const names = (pid: number): string[] =>
+    readdirSync(`/proc/${pid}/task`).map((task) => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim());
+  assert.equal(names(both.linePid)[0], 'lineside-line');
+  assert.equal(names(both.pid())[0], 'lineside-hub');
+  assert.ok(names(both.linePid).includes('lineside-log'), names(both.linePid).join(' '));
+  assert.match(readFileSync(`/proc/${both.pid()}/cmdline`, 'utf8'), /serve\0--role\0hub/);
   const hub = both.pid();
   assert.equal(await both.stop(), 0);
   assert.ok(!isAlive(hub));
   const order = both.logLines.flatMap((line) => / info ((?:hub )?(?:stopping|stopped))/.exec(line)?.[1] ?? []);
   assert.deepEqual(order, ['stopping', 'hub stopping', 'hub stopped', 'stopped']);
   assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
-});
-
-test("Ctrl-C reaches both through the terminal's group, and starts no hub again", async () => {
-  const both = await startBoth();
-  const hub = both.pid();
-  process.kill(-both.linePid, 'SIGINT');
-  assert.equal(await within('the end', both.ended), 0);
-  assert.ok(!isAlive(hub));
-  both.client.close();
-  assert.equal(count(both.logLines, / info hub started /), 1);
-  assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
-});
-
-test('a hub that is told to end alone ends, and is started again', async () => {
-  const both = await startBoth();
-  process.kill(both.pid(), 'SIGINT');
-  await both.waitFor(/the hub ended and is started again how="exit status 0"/);
-  await until('another hub', () => count(both.logLines, / info hub ready /) === 2);
-  assert.equal(await both.stop(), 0);
 });
 
 test('an orphan that does not end when asked is killed', async () => {
@@ -83,6 +65,39 @@ test('a hub that hangs is killed when the service is stopped, and the line stops
   assert.ok(!isAlive(both.pid()));
   assert.match(both.logLines.join('\n'), /warn the hub does not stop: killing it pid=\d+\n.* info stopped/);
 });
+
+test('a second service ends with the number of the first, whose port, log and hub it does not touch', async () => {
+  const first = await startBoth({ config: { serial: { simulate: true } } });
+  const link = join(first.dir, 'run/sim0');
+  const port = readlinkSync(link);
+  const id = await lastId(first.client);
+  for (const role of ['both', 'line'] as const) {
+    const { status, log } = await runDaemonToEnd({ dir: first.dir, role });
+    assert.equal(status, 1);
+    assert.match(
+      log,
+      new RegExp(
+        `^\\S+ error cannot start error="lineside is already running \\(process ${first.linePid}\\)" hint="It uses .*"$`,
+      ),
+    );
+  }
+  assert.equal(readlinkSync(link), port);
+  const { devices } = await first.client.serial.listDevices({});
+  assert.ok(devices?.some(({ portName }) => portName === link));
+  assert.equal(await lastId(first.client), id + 1);
+  assert.ok(isAlive(first.pid()));
+  assert.equal(await first.stop(), 0);
+  assert.deepEqual(
+    ['hub', 'line'].map((role) => readFileSync(join(first.dir, `data/${role}.lock`), 'utf8')),
+    ['', ''],
+  );
+});
+
+async function lastId(client: Client): Promise<number> {
+  await client.serial.logRaw({ dir: 1, timestamp: Long.fromNumber(5), rawData: Buffer.from('x'), note: '' });
+  const { log } = await client.line.getStatus({});
+  return Number(log?.lastId ?? 0);
+}
 
 test('a second hub on the same data says who holds it and ends; one that no service started is left alone', async () => {
   const hub = await startHub();
@@ -121,7 +136,7 @@ test('a hub that cannot start never stops the line, and comes when its cause is 
   assert.ok(existsSync(configFile));
 });
 
-test("what is wrong in the hub's part of the configuration is found before anything starts", async () => {
+test("what is wrong in the hub's part of the configuration, or no role, is found before anything starts", async () => {
   const config = { kafka: { security_protocol: 'sasl_ssl', username: 'u', password_file: '/nonexistent/password' } };
   for (const role of ['both', 'hub'] as const) {
     const { status, log } = await runDaemonToEnd({ config, role });
@@ -129,13 +144,9 @@ test("what is wrong in the hub's part of the configuration is found before anyth
     assert.match(log, /kafka.password_file: cannot read/);
     assert.doesNotMatch(log, / info /);
   }
+  const noRole = await runDaemonToEnd({ role: 'bath' as 'both' });
+  assert.equal(noRole.status, 2);
+  assert.match(noRole.log, /no such role: "bath" \(roles: line, hub\)/);
   const line = await startDaemon({ config });
   assert.equal(await line.stop(), 0, 'which is no concern of the line alone');
-});
-
-test('a role that is none is refused', async () => {
-  const { child, ended, logLines } = launch({ role: 'bath' as 'both' });
-  assert.equal(await within('the end', ended), 2);
-  killGroup(child);
-  assert.match(logLines.join('\n'), /no such role: "bath" \(roles: line, hub\)/);
 });

@@ -6,6 +6,8 @@ import { after } from 'node:test';
 export interface Island {
   /** Runs a command on it. */
   readonly wrapper: readonly string[];
+  /** The island's address on the cable, once it is plugged in. */
+  readonly address: string;
   /** This machine's address on the cable; here as soon as the island is. */
   readonly mainland: string;
   /** Another one of this machine's. */
@@ -27,7 +29,7 @@ export function makeIsland(): Island | string {
   islands += 1;
   const id = `${process.pid % 100_000}${String.fromCodePoint(96 + islands)}`;
   const [name, here, there] = [`lineside-island-${id}`, `li${id}m`, `li${id}i`];
-  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it belongs to nobody. makeLan has its lower half.
+  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it belongs to nobody.
   const net = `198.19.${(process.pid >> 4) & 255}.${((process.pid & 15) << 4) | ((islands & 1) << 3)}`;
   const host = (n: number): string => net.replace(/\d+$/, (last) => String(Number(last) + n));
   const inside = ['ip', 'netns', 'exec', name];
@@ -62,6 +64,7 @@ export function makeIsland(): Island | string {
   ];
   return {
     wrapper: inside,
+    address: host(2),
     mainland: host(1),
     second: host(4),
     cidr: `${net}/29`,
@@ -77,6 +80,13 @@ export function makeIsland(): Island | string {
       must([[...inside, ...(drops ? lose(address) : ['ip', 'neigh', 'del', address, 'dev', there])]]),
     sentBytes: () => Number(readFileSync(`/sys/class/net/${here}/statistics/rx_bytes`, 'utf8')),
   };
+}
+
+/** An island whose cable is plugged in: another machine of this one's LAN. */
+export function makeLan(): Island | string {
+  const island = makeIsland();
+  if (typeof island !== 'string') island.plug();
+  return island;
 }
 
 function must(steps: readonly (readonly string[])[]): void {

@@ -1,18 +1,14 @@
-/** A reader of the log that notes what it gets and how its stream ends. */
+/** A reader of the log that keeps what it gets and how its stream ends. */
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 import type { Client } from './daemon.ts';
 import { RX } from './faults.ts';
 
 export class LiveReader {
-  readonly ids: number[] = [];
-  /** Timestamps, in milliseconds. */
-  readonly stamps: number[] = [];
-  /** Notes of LogRaw entries. */
-  readonly notes: string[] = [];
+  readonly entries: lineside.v1.LogEntry.$Shape[] = [];
   readonly #stop = new AbortController();
   rxBytes = 0;
-  /** How the stream ended: '' while it goes on, else the error's text, or 'end'. */
+  /** How the stream ended: '' until then, else the error's text, or 'end'. */
   ended = '';
   readonly over: Promise<void>;
 
@@ -31,6 +27,19 @@ export class LiveReader {
     return reader;
   }
 
+  get ids(): number[] {
+    return this.entries.map(({ id }) => Number(id));
+  }
+
+  get notes(): string[] {
+    return this.entries.flatMap(({ entry }) => entry?.note || []);
+  }
+
+  /** What was received from the line, in log order. */
+  received(): Buffer {
+    return Buffer.concat(this.entries.flatMap(({ entry }) => (entry?.dir === RX ? (entry.rawData ?? []) : [])));
+  }
+
   async has(rxBytes: number, limitMs?: number): Promise<void> {
     await until(`${rxBytes} bytes at a reader`, () => this.rxBytes >= rxBytes || this.ended !== '', limitMs);
     if (this.rxBytes < rxBytes) throw new Error(`reader ended at ${this.rxBytes} of ${rxBytes} bytes: ${this.ended}`);
@@ -44,17 +53,13 @@ export class LiveReader {
   async #run(client: Client, request: lineside.v1.ReadLogRequest.$Properties, onStanding: () => void): Promise<void> {
     try {
       const stream = client.line.readLog(request, { signal: this.#stop.signal, onHeader: onStanding });
-      for await (const { entries } of stream) for (const { id, entry } of entries) this.#take(Number(id), entry);
+      for await (const { entries } of stream) {
+        this.entries.push(...entries);
+        for (const { entry } of entries) if (entry?.dir === RX) this.rxBytes += entry.rawData?.length ?? 0;
+      }
       this.ended = 'end';
     } catch (error) {
       this.ended = String(error);
     }
-  }
-
-  #take(id: number, entry: lineside.v1.LogEntry.$Shape['entry']): void {
-    this.ids.push(id);
-    this.stamps.push(Number(entry?.timestamp));
-    if (entry?.note !== undefined && entry.note !== '') this.notes.push(entry.note);
-    else if (entry?.dir === RX) this.rxBytes += entry.rawData?.length ?? 0;
   }
 }

@@ -1,14 +1,15 @@
-/** Ports that vanish and come back, and services that end and start again, with the compiled daemon. */
+/** Ports that vanish and come back, or take nothing, and services that end and start again, with the compiled daemon. */
 import assert from 'node:assert/strict';
-import { symlinkSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
+import { LiveReader } from './live-reader.ts';
 import { type NamedPty, namedPty, point, unplug } from './pty.ts';
-import { tailLog } from './tail.ts';
 
 const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
 const { PORT_STATE_LOST, PORT_STATE_OPEN } = lineside.v1.PortState;
@@ -81,7 +82,7 @@ test('a port that vanishes while a write is stalled fails that packet and those 
   const pty = namedPty(ports, 'port0', false);
   const daemon = await start(ports);
   await openPort(daemon.client, pty.portName);
-  const tail = await tailLog(daemon.client);
+  const tail = await LiveReader.start(daemon.client);
   const packets = Array.from({ length: 5 }, () =>
     daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 7) }),
   );
@@ -98,7 +99,7 @@ test('a port that vanishes while a write is stalled fails that packet and those 
     assert.notEqual(error, '');
   }
   // What reached the port of the cut packet is in the log, and says that it is not all.
-  await until('the entry of the cut packet', () => tail.entries.some(({ note }) => note.startsWith('incomplete: ')));
+  await until('the entry of the cut packet', () => tail.notes.some((note) => note.startsWith('incomplete: ')));
   const back = namedPty(ports);
   await until(
     'the port back',
@@ -106,7 +107,7 @@ test('a port that vanishes while a write is stalled fails that packet and those 
   );
   assert.equal((await daemon.client.serial.sendPacket({ payload: Buffer.from('again') })).status, OK);
   await until('only the new packet on the new line', () => back.received().toString() === 'again');
-  await tail.end();
+  await tail.stop();
   assert.equal(await daemon.stop(), 0);
 });
 
@@ -163,4 +164,54 @@ test('a damaged memory of what was open does not keep the service from starting'
   const second = await start(ports, { at_start: 'resume' }, first.dir);
   await second.waitFor(/error cannot read which port was open before/);
   assert.equal(await second.stop(), 0);
+});
+
+/** Tries to open a path for reading as a user without privileges, and says what happened: "opened" or the error's name. */
+function openAsNobody(path: string): string {
+  const code = [
+    'import errno, os, sys',
+    'try:',
+    '    os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)); print("opened")',
+    'except OSError as error:',
+    '    print(errno.errorcode[error.errno])',
+  ].join('\n');
+  const user = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
+  return spawnSync('setpriv', [...user, '/usr/bin/python3', '-c', code, path], { encoding: 'utf8' }).stdout.trim();
+}
+
+test('another program cannot open the port while it is held here, and can afterwards', async () => {
+  const ports = temporaryDirectory();
+  const pty = namedPty(ports);
+  const daemon = await start(ports);
+  chmodSync(pty.slavePath, 0o666);
+  assert.equal(openAsNobody(pty.slavePath), 'opened', 'nothing else stands in its way');
+  await openPort(daemon.client, pty.portName);
+  assert.equal(openAsNobody(pty.slavePath), 'EBUSY');
+  await daemon.client.serial.close({});
+  assert.equal(openAsNobody(pty.slavePath), 'opened');
+  assert.equal(await daemon.stop(), 0);
+});
+
+test('a peer that never reads stalls what is sent, not what is received', async () => {
+  const ports = temporaryDirectory();
+  const stalled = namedPty(ports, 'port0', false);
+  const daemon = await start(ports, { rx_buffer_bytes: 4_096, write_timeout_ms: 1_500 });
+  // Fast, so that write_timeout_ms and not the time on the wire decides.
+  await openPort(daemon.client, stalled.portName, { baudRate: 4_000_000 });
+  const reader = await LiveReader.start(daemon.client);
+  const send = () => daemon.client.serial.sendPacket({ payload: Buffer.alloc(65_536, 1) });
+  let answer = await send();
+  while (answer.status === OK) answer = await send();
+  const stuck = send();
+  // More than the receive buffer holds, which the status and the log of the service report.
+  for (let i = 0; i < 11; i++) await stalled.write(Buffer.alloc(512, i));
+  await reader.has(11 * 512);
+  assert.equal((await stuck).status, INTERNAL_ERROR);
+  await daemon.waitFor(/warn receive buffer full: oldest packets dropped.*packets=\d+/);
+  await until('what the buffer has no room for is counted', async () => {
+    const { counters } = await daemon.client.line.getStatus({});
+    return Number(counters?.rxDroppedPackets) > 0 && Number(counters?.rxDroppedBytes) >= 11 * 512 - 4_096;
+  });
+  await reader.stop();
+  assert.equal(await daemon.stop(), 0);
 });
