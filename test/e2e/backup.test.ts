@@ -8,10 +8,10 @@ import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { backUp, restore, type Site, siteIn } from '../appliance/backup-site.ts';
 import { temporaryDirectory } from './daemon.ts';
+import { everythingAfter, logStatus, RX } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';
 import { apiOf, dictionary, expect } from './hub-support.ts';
 
-const RX = 1;
 /** Of entries that are there before, so that the copy takes its time. */
 const bigEntries = 48;
 const bigBytes = 512 * 1024;
@@ -50,14 +50,9 @@ function writing(write: (n: number) => Promise<unknown>): {
   };
 }
 
-async function logOf({ client }: Both): Promise<{ logId: string; notes: Set<string> }> {
-  const notes = new Set<string>();
-  let logId = '';
-  for await (const batch of client.line.readLog({})) {
-    if (batch.logId !== '') logId = batch.logId ?? '';
-    for (const one of batch.entries ?? []) notes.add(one.entry?.note ?? '');
-  }
-  return { logId, notes };
+async function logOf({ client }: Both): Promise<{ logId: string | undefined; notes: Set<string> }> {
+  const notes = (await everythingAfter(client, 0)).map(({ entry }) => entry?.note ?? '');
+  return { logId: (await logStatus(client)).logId, notes: new Set(notes) };
 }
 
 const record = (n: number): object => ({ businessKey: `key-${n}`, data: { n, text: 'x'.repeat(2_000) } });

@@ -1,9 +1,9 @@
 /** What a browser gets of the built product: the console's files, the line and its log, each to whom it is for. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { residentBytes } from './flood.ts';
 import { type HttpAnswer, type Hub, startHub } from './hub.ts';
 import { type LogReader, lines, readLog } from './log-stream.ts';
 import { type NamedPty, namedPty } from './pty.ts';
@@ -116,14 +116,14 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
       entry.writeUInt32BE(i);
       await line.client.serial.logRaw({ dir: 1, rawData: entry });
     }
-    const before = residentBytes();
+    const before = residentBytes(hub.pid());
     const slow = [];
     for (let i = 0; i < 4; i += 1) slow.push(await read(`after=${from}`, tokens['operator'], true));
     // Questions that are answered meanwhile: time enough to read ahead for who would.
     let most = 0;
     for (let asked = 0; asked < 100; asked += 1) {
       await status();
-      most = Math.max(most, residentBytes());
+      most = Math.max(most, residentBytes(hub.pid()));
     }
     assert.ok(most - before < 100 * MIB, `${(most - before) / MIB} MiB more, for 4 readers of ${count} MiB each`);
     for (const reader of slow.slice(1)) reader.close();
@@ -159,8 +159,3 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     again.close();
   });
 });
-
-function residentBytes(): number {
-  const text = readFileSync(`/proc/${hub.pid()}/status`, 'utf8');
-  return Number(/VmRSS:\s+(\d+) kB/.exec(text)?.[1]) * 1_024;
-}

@@ -5,36 +5,23 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { within } from '../../src/shared/base/wait.fixture.ts';
-import { ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { stubsDir } from './upstream-reader.ts';
 
 const PYTHON = '/usr/bin/python3';
 const NEEDED =
   'apt-get install --no-install-recommends python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc';
 
-/** Generates the stubs as any user of the contract would. */
-function stubs(): string {
-  const dir = temporaryDirectory();
+test('the contract holds for a client that knows nothing else of the service', async (t) => {
   const plugin = spawnSync('sh', ['-c', 'command -v grpc_python_plugin'], { encoding: 'utf8' }).stdout.trim();
   const python = spawnSync(PYTHON, ['-c', 'import grpc, google.protobuf']);
   assert.ok(plugin !== '' && python.status === 0, `Debian's gRPC for Python is missing: ${NEEDED}`);
-  const out = [`--python_out=${dir}`, `--grpc_python_out=${dir}`, `--plugin=protoc-gen-grpc_python=${plugin}`];
-  // Google's own file; Debian has it in a package of 20 MB (libprotobuf-dev).
-  const known = join(temporaryDirectory(), 'google/protobuf');
-  mkdirSync(known, { recursive: true });
-  writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
-  const includes = ['-I', join(ROOT, 'proto'), '-I', resolve(known, '../..')];
-  const made = spawnSync('protoc', [...includes, ...out, 'serial.proto'], { encoding: 'utf8' });
-  assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr} (${NEEDED})`);
-  return dir;
-}
-
-test('the contract holds for a client that knows nothing else of the service', async (t) => {
-  const stubsDir = stubs();
+  const stubs = stubsDir(['serial.proto'], `--plugin=protoc-gen-grpc_python=${plugin}`, '--grpc_python_out=DIR');
   const ports = join(temporaryDirectory(), 'ports');
   mkdirSync(ports);
   const daemon = await startDaemon({
@@ -49,7 +36,7 @@ test('the contract holds for a client that knows nothing else of the service', a
     },
   });
   const script = join(import.meta.dirname, 'contract_client.py');
-  const client = startProcess(PYTHON, [script, stubsDir, daemon.address, ports, String(daemon.pid)]);
+  const client = startProcess(PYTHON, [script, stubs, daemon.address, ports, String(daemon.pid)]);
   const [out, err] = [client.stdout, client.stderr];
   if (out === null || err === null) throw new Error('no pipes to the client');
   const [stdout, complaint] = await within('the client', Promise.all([text(out), text(err), once(client, 'close')]));

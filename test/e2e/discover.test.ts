@@ -1,16 +1,15 @@
 /** `lineside discover` on a LAN of its own: Avahi announces the box by the package's record, and others talk nonsense. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { text } from 'node:stream/consumers';
 import { before, describe, test } from 'node:test';
 import { avahiService } from '../../src/appliance/identity/identity.ts';
-import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { environment, MAIN, NODE, startProcess, temporaryDirectory } from './daemon.ts';
-import { makeIsland } from './island.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { environment, startProcess, temporaryDirectory } from './daemon.ts';
+import { makeIsland, run } from './island.ts';
+import { type CliOutcome, runCli } from './run-cli.ts';
 
 /** Two machines, and none of this one's networks: discover asks all that it sees. */
 const [box, laptop] = [makeIsland(), makeIsland()];
@@ -23,11 +22,6 @@ const inLaptop = typeof laptop === 'string' ? [] : laptop.wrapper;
 const boxAddress = '198.18.77.1';
 const fingerprint = 'AB:'.repeat(31).concat('CD');
 
-function ip(...args: string[]): void {
-  const done = spawnSync('ip', args, { encoding: 'utf8' });
-  assert.equal(done.status, 0, `ip ${args.join(' ')}: ${done.stderr}`);
-}
-
 function start(where: readonly string[], ...command: string[]) {
   const [program = '', ...args] = [...where, ...command];
   const child = startProcess(program, args, environment());
@@ -37,14 +31,8 @@ function start(where: readonly string[], ...command: string[]) {
   return { child, lines };
 }
 
-async function discover(where: readonly string[], ...args: string[]) {
-  const [program = '', ...rest] = [...where, NODE, MAIN, 'discover', ...args];
-  const child = startProcess(program, rest, environment());
-  assert.ok(child.stdout !== null && child.stderr !== null);
-  const all = Promise.all([text(child.stdout), text(child.stderr), once(child, 'close') as Promise<[number]>]);
-  const [stdout, stderr, [status]] = await within('lineside discover', all);
-  return { stdout, stderr, status };
-}
+const discover = (where: readonly string[], ...args: string[]): Promise<CliOutcome> =>
+  runCli(['discover', ...args], { before: where });
 
 describe('lineside discover', { skip }, () => {
   const dir = temporaryDirectory();
@@ -53,14 +41,19 @@ describe('lineside discover', { skip }, () => {
   before(async () => {
     const [boxName = '', laptopName = ''] = [inBox.at(-1), inLaptop.at(-1)];
     const [one, other] = [`ld${process.pid}a`.slice(-15), `ld${process.pid}b`.slice(-15)];
-    ip('link', 'add', one, 'netns', boxName, 'type', 'veth', 'peer', 'name', other, 'netns', laptopName);
+    const steps = [
+      ['ip', 'link', 'add', one, 'netns', boxName, 'type', 'veth', 'peer', 'name', other, 'netns', laptopName],
+    ];
     for (const [name, link, address] of [
       [boxName, one, `${boxAddress}/24`],
       [laptopName, other, '198.18.77.2/24'],
     ] as const) {
-      ip('-n', name, 'addr', 'add', address, 'dev', link);
-      ip('-n', name, 'link', 'set', link, 'up');
+      steps.push(
+        ['ip', '-n', name, 'addr', 'add', address, 'dev', link],
+        ['ip', '-n', name, 'link', 'set', link, 'up'],
+      );
     }
+    assert.equal(run(steps), '');
     // Avahi's places are fixed: a mount namespace of its own (ip netns exec makes one) has others there.
     writeFileSync(join(dir, 'avahi.conf'), `[server]\nhost-name=${named}\nuse-ipv6=no\nenable-dbus=no\n`);
     // A box of another make may say its version, too.

@@ -176,25 +176,25 @@ function checkAnswer(answer: Buffer, address: number): void {
   assert.deepEqual([...answer.subarray(0, 3)], [address, 3, 2 * REGISTERS]);
 }
 
-type Poll = (address: number, request: Buffer) => Promise<Received[]>;
-
-/** The chunks of one answer; `take` gives the next one. */
-async function answerFrom(take: () => Promise<Received>): Promise<Received[]> {
+/** The chunks of one answer. */
+async function answerOfSlave(): Promise<Received[]> {
   const chunks: Received[] = [];
-  let hex = '';
-  while (hex.length < 2 * ANSWER_BYTES) {
-    const chunk = await take();
-    chunks.push(chunk);
-    hex += chunk.hex;
+  for (let bytes = 0; bytes < ANSWER_BYTES; ) {
+    const packet = await until('a packet', () => client.serial.receivePacket({}).catch(() => undefined));
+    const payload = Buffer.from(packet.payload ?? []);
+    chunks.push({ hex: payload.toString('hex'), atMs: Number(packet.tags?.['received_at_ms']) });
+    bytes += payload.length;
   }
   return chunks;
 }
 
-async function pollSlave(baud: number, poll: Poll): Promise<Verdict> {
+async function pollSlave(baud: number): Promise<Verdict> {
   const served = uart.run(`modbus ${POLLS} ${baud} 8`);
   const chunks: Received[] = [];
   for (let address = 1; address <= POLLS; address += 1) {
-    const answer = await within('the answer of the slave', poll(address, modbusRequest(address)));
+    const sent = await client.serial.sendPacket({ payload: modbusRequest(address) });
+    assert.equal(sent.status, serial.StatusCode.OK, sent.error);
+    const answer = await within('the answer of the slave', answerOfSlave());
     checkAnswer(Buffer.from(answer.map(({ hex }) => hex).join(''), 'hex'), address);
     chunks.push(...answer);
   }
@@ -204,45 +204,6 @@ async function pollSlave(baud: number, poll: Poll): Promise<Verdict> {
 for (const baud of BAUDS) {
   test(`a slave of Modbus RTU at ${baud} baud is polled by SendPacket and ReceivePacket`, async () => {
     await openPort(client, portName, { baudRate: baud });
-    const take = async (): Promise<Received> => {
-      const packet = await until('a packet', () => client.serial.receivePacket({}).catch(() => undefined));
-      return { hex: Buffer.from(packet.payload ?? []).toString('hex'), atMs: Number(packet.tags?.['received_at_ms']) };
-    };
-    const poll: Poll = async (_address, payload) => {
-      assert.equal((await client.serial.sendPacket({ payload })).status, serial.StatusCode.OK);
-      return answerFrom(take);
-    };
-    await untilEnough(ENOUGH_FRAMES, () => pollSlave(baud, poll));
+    await untilEnough(ENOUGH_FRAMES, () => pollSlave(baud));
   });
-
-  test(`a slave of Modbus RTU at ${baud} baud is polled by Session`, async () => {
-    await openPort(client, portName, { baudRate: baud });
-    const requests = new TransformStream<Buffer, Buffer>();
-    const writer = requests.writable.getWriter();
-    async function* sent() {
-      yield { log: { liveOnly: true, follow: true } };
-      for await (const payload of requests.readable) yield { send: { payload } };
-    }
-    const received = rxOf(client.line.session(sent()));
-    const poll: Poll = async (_address, payload) => {
-      const next = async (): Promise<Received> => {
-        const { value } = await received.next();
-        assert.ok(value !== undefined, 'the session stands');
-        return value;
-      };
-      // Together: the client of a stream begins when its answers are asked for.
-      const [answer] = await Promise.all([answerFrom(next), writer.write(payload)]);
-      return answer;
-    };
-    await untilEnough(ENOUGH_FRAMES, () => pollSlave(baud, poll));
-    await writer.close();
-  });
-}
-
-async function* rxOf(session: ReturnType<Client['line']['session']>): AsyncGenerator<Received, undefined> {
-  for await (const { log } of session)
-    for (const { entry } of log?.entries ?? [])
-      if (entry?.dir === RX)
-        yield { hex: Buffer.from(entry.rawData ?? []).toString('hex'), atMs: Number(entry.timestamp) };
-  return undefined;
 }

@@ -5,14 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import Long from 'long';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import {
-  type Client,
-  launch,
-  runDaemonToEnd,
-  startDaemon,
-  temporaryDirectory,
-  writeConfig,
-} from './daemon.ts';
+import { type Client, launch, runDaemonToEnd, startDaemon, temporaryDirectory, writeConfig } from './daemon.ts';
 import { isAlive, ownLog, startBoth, startHub } from './hub.ts';
 
 test('deprecations inside the libraries are not written to the log', async () => {

@@ -50,8 +50,11 @@ export function upstreamConsumerMissing(): string | false {
 
 let stubs: string | undefined;
 
-/** As any user of the contract would make them. */
-export function stubsDir(): string {
+/** As any user of the contract would make them; `more`: further options of protoc, in which DIR is where the stubs are. */
+export function stubsDir(
+  files: readonly string[] = ['lineside.proto', 'serial.proto'],
+  ...more: readonly string[]
+): string {
   if (stubs !== undefined) return stubs;
   const dir = join(temporaryDirectory(), 'stubs');
   mkdirSync(dir);
@@ -60,7 +63,7 @@ export function stubsDir(): string {
   mkdirSync(known, { recursive: true });
   writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
   const includes = [`-I${join(ROOT, 'proto')}`, `-I${resolve(known, '../..')}`];
-  const args = [...includes, `--python_out=${dir}`, 'lineside.proto', 'serial.proto'];
+  const args = [...includes, `--python_out=${dir}`, ...more.map((one) => one.replace('DIR', dir)), ...files];
   const made = spawnSync('protoc', args, { encoding: 'utf8' });
   assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
   stubs = dir;

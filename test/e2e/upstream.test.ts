@@ -12,7 +12,7 @@ import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, killable, startBroker, type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
 import { temporaryDirectory } from './daemon.ts';
-import { LOG_STATE_OK, logStatus, openPort, RX } from './faults.ts';
+import { LOG_STATE_OK, logStatus, openPort } from './faults.ts';
 import { type Both, isAlive, startBoth } from './hub.ts';
 import { DELIVERED_MS, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
@@ -97,28 +97,6 @@ describe('the serial log on its way to a broker', { skip }, () => {
     const found = await same(both, topic);
     assert.equal(found.gaps.length, 0);
     t.diagnostic(`${found.duplicates} of ${found.entries.length} entries came again, the same`);
-    assert.equal(await both.stop(), 0);
-  });
-
-  test('what the topic or the configuration finds too large stops nothing: smaller batches, and a gap for one entry', async () => {
-    const topic = 'small.log';
-    await broker.admin.createTopic(topic, 1, { 'max.message.bytes': '20000' });
-    const kafka = { bootstrap: broker.plain, max_message_bytes: 300_000 };
-    const both = await startBoth({ config: config(broker, topic, { compression: 'none' }, { kafka }) });
-    await writeEntries(both.client, 100, 2_000);
-    await both.client.serial.logRaw({ dir: RX, rawData: randomBytes(400_000), note: 'larger than a message' });
-    await both.client.serial.logRaw({ dir: RX, rawData: randomBytes(30_000), note: 'larger than the topic takes' });
-    await writeEntries(both.client, 50, 2_000, 102);
-    await shipped(both);
-    const found = await same(both, topic, [101, 102]);
-    assert.deepEqual(
-      found.gaps.map(({ cause, firstId, lastId, entries: count }) => [cause, firstId, lastId, count]),
-      [
-        ['TOO_LARGE', 101, 101, 1],
-        ['TOO_LARGE', 102, 102, 1],
-      ],
-    );
-    assert.match(found.gaps[0]?.reason ?? '', /bytes are more than the/);
     assert.equal(await both.stop(), 0);
   });
 
