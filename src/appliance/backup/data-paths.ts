@@ -1,8 +1,7 @@
 /** Where on this machine lie the things that a backup holds. */
-import { existsSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { type Loaded, loadText, loadTolerant } from '../../shared/config/load.ts';
+import { hubDirOf, type Loaded, loadText, loadTolerant } from '../../shared/config/load.ts';
 
 export interface DataPaths {
   /** Configuration, tokens, identity, secrets: all of the directory. */
@@ -14,9 +13,6 @@ export interface DataPaths {
   readonly keyFile: string;
   readonly deviceId: string;
 }
-
-/** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
-const hubSuffix = '-hub';
 
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
@@ -54,8 +50,7 @@ export function configFileOf(named: string | undefined, env: Readonly<Record<str
 /** `etcDir`: the directory that the configuration file is, or will be, in. */
 export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): DataPaths {
   const lineDir = config.data.dir;
-  const ownDir = `${lineDir}${hubSuffix}`;
-  const hubDir = settings.get('data.dir')?.source === 'default' && existsSync(ownDir) ? ownDir : lineDir;
+  const hubDir = hubDirOf({ config, settings });
   const { keyFile } = config.webhooks;
   for (const dir of [lineDir, hubDir]) {
     if (!`${resolve(dir)}/`.startsWith(`${resolve(etcDir)}/`)) continue;

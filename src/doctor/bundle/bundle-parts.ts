@@ -77,15 +77,7 @@ async function configurationPart({ configFile, config, env }: CheckContext): Pro
   const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
   if (config === undefined)
     return [...environment, { what: 'configuration', why: `${configFile.kind} (see doctor.txt)` }];
-  const loaded = {
-    config,
-    settings: configFile.settings,
-    file: configFile.file,
-    warnings: [],
-    unused: [],
-    unserved: [],
-  };
-  const lines = describeConfig(loaded).map((line) => {
+  const lines = describeConfig({ config, settings: configFile.settings }).map((line) => {
     const [, key = '', value = '', rest = ''] = /^(\S+) = (.*)( {2}\(from .*)$/.exec(line) ?? [];
     const written = configFile.settings.get(key)?.value;
     const isFile = /(?:_file|_dir|\.dir)$/.test(key) && typeof written === 'string' && written !== '';

@@ -1,5 +1,5 @@
 /** Reads the configuration: file, environment, credentials; once, at start. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { parse, TomlError } from 'smol-toml';
 import { LinesideError, messageOf, readFaultOf, systemCode } from '../base/errors.ts';
@@ -144,6 +144,12 @@ function withoutUnservable(config: Config): { config: Config; unserved: readonly
   return { config: served, unserved };
 }
 
+/** systemd gives the hub a directory of its own beside the line's; without systemd they share data.dir. */
+export function hubDirOf({ config, settings }: Pick<Loaded, 'config' | 'settings'>): string {
+  const own = `${config.data.dir}-hub`;
+  return settings.get('data.dir')?.source === 'default' && existsSync(own) ? own : config.data.dir;
+}
+
 /** That of the box's identity, where it has one: it stays when the box is restored on another card. */
 export function ownDeviceId(identityFile = IDENTITY_FILE): string {
   return deviceIdIn(textOf(identityFile)) ?? deviceIdOf(textOf('/etc/machine-id') ?? '', hostname());
@@ -158,8 +164,8 @@ function textOf(file: string): string | undefined {
 }
 
 /** Lines `key = value  (from file|environment|default)`, as `lineside config check` prints them. */
-export function describeConfig(loaded: Loaded): string[] {
-  const { grpc, http, device, webhooks } = loaded.config;
+export function describeConfig({ config, settings }: Pick<Loaded, 'config' | 'settings'>): string[] {
+  const { grpc, http, device, webhooks } = config;
   // Relative sockets are shown where they are, a name that was made as it was made.
   const inEffect = new Map<string, Value>([
     ['grpc.listen', grpc.listen.map(showListen)],
@@ -168,7 +174,7 @@ export function describeConfig(loaded: Loaded): string[] {
     ['webhooks.key_file', webhooks.keyFile],
   ]);
   return keys.map(({ path, schema }) => {
-    const { value, source } = loaded.settings.get(path) ?? { value: schema.default, source: 'default' };
+    const { value, source } = settings.get(path) ?? { value: schema.default, source: 'default' };
     return `${path} = ${showValue(inEffect.get(path) ?? value)}  (from ${source})`;
   });
 }
