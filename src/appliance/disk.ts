@@ -11,6 +11,7 @@ import {
   ftruncateSync,
   mkdirSync,
   openSync,
+  readdirSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -100,6 +101,16 @@ export function readDifferently(what: string, done: 'switched' | 'replaced'): Li
   return new LinesideError('MALFORMED', `${what} was read differently than before: nothing was ${done}`, {
     hint: 'The medium that it lies on is failing: copy it elsewhere.',
   });
+}
+
+/** What is in a directory, and with `recursive` below it; nothing where there is no such directory. */
+export function namesIn(dir: string, recursive = false): string[] {
+  try {
+    return readdirSync(dir, { recursive, encoding: 'utf8' });
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(systemCode(error))) return [];
+    throw error;
+  }
 }
 
 /** Why a file could not be opened, in words if it is missing. */

@@ -1,9 +1,10 @@
 /** The technician's files on the boot partition, as whatever editor left them. */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { TomlError } from 'smol-toml';
-import { messageOf, systemCode } from '../../shared/base/errors.ts';
+import { messageOf } from '../../shared/base/errors.ts';
 import type { Fault } from '../../shared/config/values.ts';
+import { namesIn } from '../disk.ts';
 import { linesOf, parseToml } from '../toml-text.ts';
 
 export type CardName = 'setup.toml' | 'lineside.toml';
@@ -33,15 +34,6 @@ export function findOnCard(boot: string, name: CardName): OnCard {
   if (status.size > MAX_CARD_FILE_BYTES)
     return { kind: 'fault', message: `has ${status.size} bytes: at most ${MAX_CARD_FILE_BYTES} are read` };
   return { kind: 'file', path, bytes: readFileSync(path) };
-}
-
-function namesIn(boot: string): string[] {
-  try {
-    return readdirSync(boot);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return [];
-    throw error;
-  }
 }
 
 /** undefined: the bytes are not UTF-8, and `message` says what they seem to be. */

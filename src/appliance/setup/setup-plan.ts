@@ -1,10 +1,9 @@
 /** Turns a checked set-up into file changes for this box, and finds the faults that depend on the box. Writes nothing. */
 
 import { pbkdf2Sync } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StoredToken } from '../../shared/auth/tokens.ts';
-import { systemCode } from '../../shared/base/errors.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { isCredential } from '../../shared/config/credential.ts';
 import { exposureFaults } from '../../shared/config/exposure.ts';
@@ -13,6 +12,7 @@ import { parseConfig } from '../../shared/config/parse.ts';
 import { filesOfHub, filesOfTls } from '../../shared/config/start-checks.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc } from '../box.ts';
+import { namesIn } from '../disk.ts';
 import type { Change } from '../transaction.ts';
 import { networkFiles, storedPsk, timeServersFile, wpaFile } from './network-files.ts';
 import type { Setup, Wifi } from './setup-file.ts';
@@ -88,12 +88,7 @@ function planSecrets(
 }
 
 export function storedSecrets(box: Box): Set<string> {
-  try {
-    return new Set(readdirSync(box.path(etc.hubSecrets)).filter((name) => !name.startsWith('.')));
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return new Set();
-    throw error;
-  }
+  return new Set(namesIn(box.path(etc.hubSecrets)).filter((name) => !name.startsWith('.')));
 }
 
 // The boot partition's lineside.toml, checked as `lineside config check` does, for the box as it will be: with the tokens and

@@ -10,7 +10,6 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
-  readdirSync,
   readFileSync,
   rmSync,
   statfsSync,
@@ -19,7 +18,16 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { freeBytes, notStored, openFault, readDifferently, syncPath, writeSynced, writeWhole } from '../disk.ts';
+import {
+  freeBytes,
+  namesIn,
+  notStored,
+  openFault,
+  readDifferently,
+  syncPath,
+  writeSynced,
+  writeWhole,
+} from '../disk.ts';
 import { hashed, measured } from '../hash.ts';
 import { Cursor, filePieces, type TarEntry, tarEntries } from '../tar.ts';
 import {
@@ -278,33 +286,30 @@ function bytesOnFat(entries: readonly TarEntry[], clusterBytes: number): number 
 
 /** stat counts in 512 bytes, whatever the file system's clusters are. */
 function bytesTakenBy(dir: string): number {
-  return ['.', ...namesIn(dir)].reduce((sum, name) => {
+  return ['.', ...namesIn(dir, true)].reduce((sum, name) => {
     const blocks = statSync(join(dir, name), { throwIfNoEntry: false })?.blocks ?? 0;
     return sum + blocks * 512;
   }, 0);
 }
 
 /** Empties the directory, then writes and syncs every file. The slot's own name goes into its kernel's command line. */
-function unpackBoot(cursor: Cursor, dir: string, slot: Slot, runningDir: string): string[] {
+function unpackBoot(cursor: Cursor, dir: string, slot: Slot, runningDir: string): void {
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir);
-  const written: string[] = [];
+  let hasCommandLine = false;
   for (const { entry, content } of tarEntries(cursor)) {
     const path = join(dir, entry.path);
+    hasCommandLine ||= entry.path === commandLine;
     if (entry.isDirectory) mkdirSync(path);
     else if (entry.path === commandLine) writeFile(path, [slotCommandLine(Buffer.concat([...copied(content)]), slot)]);
     else writeFile(path, content);
-    written.push(entry.path);
   }
-  if (!written.includes(commandLine)) {
-    // A bundle without one keeps the options that this box runs with.
+  // A bundle without one keeps the options that this box runs with.
+  if (!hasCommandLine)
     writeFile(join(dir, commandLine), [slotCommandLine(readFileSync(join(runningDir, commandLine)), slot)]);
-    written.push(commandLine);
-  }
-  for (const name of [...namesIn(dir).filter((one) => statSync(join(dir, one)).isDirectory()), '.', '..']) {
+  for (const name of [...namesIn(dir, true).filter((one) => statSync(join(dir, one)).isDirectory()), '.', '..']) {
     syncPath(join(dir, name));
   }
-  return written;
 }
 
 /** From the medium. Throws STORAGE_FAILED where a file is not what the bundle holds. */
@@ -337,15 +342,6 @@ function* copied(content: Iterable<Buffer>): Generator<Buffer, void, void> {
 
 function writeFile(path: string, content: Iterable<Buffer>): void {
   writeSynced(path, content, 'wx', 0o644, dropPages);
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir, { recursive: true, encoding: 'utf8' });
-  } catch {
-    // The slot was never written.
-    return [];
-  }
 }
 
 function malformed(what: string): LinesideError {
