@@ -9,7 +9,7 @@ import { safeText } from '../output/hex.ts';
 import { jsonLine } from '../output/json.ts';
 import { labelled } from '../output/table.ts';
 import type { Call } from '../shell.ts';
-import { fingerprintText, parseFingerprint } from './fingerprint.ts';
+import { fingerprintText, parseFingerprint } from './endpoint.ts';
 
 /** Answers come within a fraction of a second; a second and a third question find who missed the first. */
 const usualSeconds = 3;

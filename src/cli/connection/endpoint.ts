@@ -1,6 +1,5 @@
 /** Where the service is: from options, environment and the configuration's socket to one endpoint. Pure. */
 import { usageFailure } from '../failure.ts';
-import { givenFingerprint } from './fingerprint.ts';
 
 /** The connection options of every command, as commander names them. */
 export interface ConnectionOptions {
@@ -163,4 +162,27 @@ export function endpointText(endpoint: Endpoint): string {
 
 function filled(text: string | undefined): string | undefined {
   return text === '' ? undefined : text;
+}
+
+// SHA-256 of a certificate (DER) as people compare it: hexadecimal with colons.
+
+/** As it is kept: 64 lower-case digits. Colons and spaces are for the eye; undefined: it is none. */
+export function parseFingerprint(text: string): string | undefined {
+  const digits = text.replace(/[:\s]/g, '').toLowerCase();
+  return /^[0-9a-f]{64}$/.test(digits) ? digits : undefined;
+}
+
+/** Of an option or a variable. */
+function givenFingerprint(text: string): string {
+  const found = parseFingerprint(text);
+  if (found !== undefined) return found;
+  throw usageFailure(
+    'the fingerprint is not one of SHA-256',
+    'Write the 64 hexadecimal digits that the box shows (lineside identity show); colons are optional.',
+  );
+}
+
+/** AB:CD:..., as openssl prints it. */
+export function fingerprintText(digits: string): string {
+  return (digits.toUpperCase().match(/../g) ?? []).join(':');
 }

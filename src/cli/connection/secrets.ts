@@ -11,9 +11,9 @@ import {
   type Endpoint,
   type Env,
   type Face,
+  fingerprintText,
   type TlsMaterial,
 } from './endpoint.ts';
-import { fingerprintText } from './fingerprint.ts';
 
 /** A service, and what its callers need. */
 export interface Place extends Target {

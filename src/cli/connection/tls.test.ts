@@ -10,7 +10,7 @@ import { makeCa, signed } from '../../shared/base/certificates.fixture.ts';
 import { type Outcome, run, testFiles } from '../drive.fixture.ts';
 import { FakeHub } from '../hub/fake-hub.fixture.ts';
 import { FakeService } from '../line/fake-service.fixture.ts';
-import { fingerprintText, parseFingerprint } from './fingerprint.ts';
+import { fingerprintText, parseFingerprint } from './endpoint.ts';
 
 const { dir, at, file } = testFiles();
 const ends: (() => unknown)[] = [];
