@@ -6,7 +6,7 @@ import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { type Json, type JsonObject, shownJson } from '../output/json.ts';
 import { counted, spanText } from '../output/numbers.ts';
-import { cut, labelledWrapped, table } from '../output/table.ts';
+import { cut, labelledWrapped, type Row, table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import {
   ask,
@@ -16,7 +16,6 @@ import {
   instant,
   limitOption,
   list,
-  type Row,
   several,
   type Target,
   timeText,

@@ -11,7 +11,7 @@ import { exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { type Json, type JsonObject, jsonLine, shownJson } from '../output/json.ts';
 import { localTime, parseWhen, wholeNumber } from '../output/numbers.ts';
-import { labelledWrapped, table } from '../output/table.ts';
+import { labelledWrapped, type Row, table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 
 export interface HubCommand extends Omit<Entry, 'on' | 'run'> {
@@ -38,7 +38,6 @@ export interface HubCommand extends Omit<Entry, 'on' | 'run'> {
   answer?(call: Call<object>, target: Target, fields: JsonObject, args: Args): Promise<number>;
 }
 
-export type Row = readonly [label: string, value: string];
 /**
  * A cell or row: a template with {fields} of the answer, '{version}, by {changedBy} at {updatedAt:time}', or made by a
  * function.
@@ -186,6 +185,7 @@ export const version = option('--version <n>', 'only if this is its version now 
   field: 'if-match',
 });
 export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'];
+export const scopeOf = (text: string): string => oneOf(scopes, text.toUpperCase(), text, 'scope');
 
 /** Digits only. */
 export function numberArgument(help: string): ArgumentSpec {

@@ -6,10 +6,10 @@ import { CliFailure, exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { type JsonObject, shownJson } from '../output/json.ts';
 import { counted, grouped, spanText } from '../output/numbers.ts';
-import { labelledWrapped } from '../output/table.ts';
+import { labelledWrapped, type Row } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import { isWatched, type WatchOptions, watch, watched } from '../watch.ts';
-import { auditReason, hubCommands, numberArgument, type Row, type Target, timeText, wholeList } from './hub-command.ts';
+import { auditReason, hubCommands, numberArgument, type Target, timeText, wholeList } from './hub-command.ts';
 
 /** Each carries its envelope, with up to 256 KiB of data twice. */
 const deadLetters = { item: 'the dead letter', pageSize: 50 };

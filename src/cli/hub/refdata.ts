@@ -18,8 +18,8 @@ import {
   hubCommands,
   instant,
   numberArgument,
-  oneOf,
   reason,
+  scopeOf,
   scopes,
   type Target,
   timeText,
@@ -35,7 +35,7 @@ const draftId = numberArgument('number of the draft');
 const title = { ...option('--title <text>', 'what it is, for people'), field: 'title' };
 const scope = {
   ...option('--scope <scope>', 'who may see it: PUBLIC, INTERNAL or RESTRICTED', { choices: scopes }),
-  parse: (text: string) => oneOf(scopes, text.toUpperCase(), text, 'scope'),
+  parse: scopeOf,
   field: 'scope',
 };
 /** false: --no-schema. */

@@ -7,7 +7,7 @@ import { wholeText } from '../input.ts';
 import { safeText } from '../output/hex.ts';
 import type { JsonObject } from '../output/json.ts';
 import { spanText, wholeNumber } from '../output/numbers.ts';
-import { labelledWrapped } from '../output/table.ts';
+import { labelledWrapped, type Row } from '../output/table.ts';
 import type { Call } from '../shell.ts';
 import {
   ask,
@@ -15,7 +15,7 @@ import {
   type HubCommand,
   hubCommands,
   oneOf,
-  type Row,
+  scopeOf,
   scopes,
   several,
   type Target,
@@ -60,10 +60,6 @@ const allOptions = [
     value: () => null,
   }),
 ];
-
-function scopeOf(text: string): string {
-  return oneOf(scopes, text.toUpperCase(), text, 'scope');
-}
 
 function actionOf(text: string): string {
   return oneOf(actions, text.toLowerCase(), text, 'action');

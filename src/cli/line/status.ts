@@ -9,7 +9,7 @@ import { gapPhrase } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
 import { type JsonObject, portStateName, statusJson } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, spanText } from '../output/numbers.ts';
-import { labelled } from '../output/table.ts';
+import { labelled, type Row } from '../output/table.ts';
 import type { Call } from '../shell.ts';
 import { isWatched, type WatchOptions, watch, watched } from '../watch.ts';
 import { settingsText } from './settings.ts';
@@ -65,12 +65,8 @@ function isHealthy(status: lineside.v1.LineStatus): boolean {
 }
 
 /** `more`: rows of what others say. */
-export function statusText(
-  status: lineside.v1.LineStatus,
-  width: number,
-  more: readonly (readonly [string, string])[] = [],
-): string {
-  const rows: (readonly [string, string])[] = [['Port', portText(status)]];
+export function statusText(status: lineside.v1.LineStatus, width: number, more: readonly Row[] = []): string {
+  const rows: Row[] = [['Port', portText(status)]];
   if (status.portError !== '') rows.push(['', safeText(status.portError)]);
   if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
   if (status.counters != null) rows.push(...counterRows(status.counters));
@@ -86,7 +82,7 @@ export function statusText(
 }
 
 /** `who`: '' is the line. */
-function faultRows(who: '' | ' by the hub', refused: string, unserved: string): (readonly [string, string])[] {
+function faultRows(who: '' | ' by the hub', refused: string, unserved: string): Row[] {
   const configuration = `REFUSED${who} at the last reload, the one of before is in use: ${safeText(refused)}`;
   return [
     ...(refused === '' ? [] : [['Configuration', configuration] as const]),
@@ -118,7 +114,7 @@ function effectiveText(asked: NonNullable<Config>, got: NonNullable<Effective>):
   return `${same ? '' : ` (the kernel says ${settingsText(got)})`}${driver}`;
 }
 
-function counterRows(c: lineside.v1.LineCounters): (readonly [string, string])[] {
+function counterRows(c: lineside.v1.LineCounters): Row[] {
   const buffered = `${counted(c.rxBufferedPackets, 'packet')} (${byteSize(c.rxBufferedBytes)}) wait for receive`;
   const dropped = ifAny(c.rxDroppedPackets, `, ${counted(c.rxDroppedPackets, 'packet')} dropped from the full buffer`);
   const pauses = ifAny(c.rxPauses, `, ${counted(c.rxPauses, 'pause')} for the log`);
@@ -127,7 +123,7 @@ function counterRows(c: lineside.v1.LineCounters): (readonly [string, string])[]
     `, ${counted(c.txQueuedPackets, 'packet')} (${byteSize(c.txQueuedBytes)}) wait to be written`,
   );
   const failed = ifAny(c.txFailedPackets, `, ${grouped(c.txFailedPackets)} refused or failed`);
-  const rows: (readonly [string, string])[] = [
+  const rows: Row[] = [
     ['Received', `${counted(c.rxBytes, 'byte')} in ${counted(c.rxChunks, 'chunk')}, ${buffered}${dropped}${pauses}`],
     ['Sent', `${counted(c.txBytes, 'byte')} in ${counted(c.txPackets, 'packet')}${queued}${failed}`],
   ];
@@ -148,13 +144,11 @@ function kernelText(kernel: lineside.v1.KernelCounters): string {
     .join(', ');
 }
 
-function logRows(log: lineside.v1.LogStatus): (readonly [string, string])[] {
+function logRows(log: lineside.v1.LogStatus): Row[] {
   const failing = logStates[log.state] === 'failing';
   const sizes = `${byteSize(log.usedBytes)} of ${byteSize(log.maxBytes)}`;
   const pending = ifAny(log.pendingEntries, `, ${counted(log.pendingEntries, 'entry', 'entries')} pending`);
-  const rows: (readonly [string, string])[] = [
-    ['Log', `${failing ? 'NOT BEING KEPT, ' : ''}${rangeText(log)}, ${sizes}${pending}`],
-  ];
+  const rows: Row[] = [['Log', `${failing ? 'NOT BEING KEPT, ' : ''}${rangeText(log)}, ${sizes}${pending}`]];
   if (log.error !== '') rows.push(['', safeText(log.error)]);
   if (exact(log.lostEntries) !== 0) {
     rows.push([
@@ -175,7 +169,7 @@ function rangeText({ firstId, lastId }: lineside.v1.LogStatus): string {
 }
 
 /** Nothing is said of a clock that is right, nor where it is not known. */
-function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): (readonly [string, string])[] {
+function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): Row[] {
   if (clockStates[state] === 'notSet') {
     return [['Clock', 'NOT SET since the machine was switched on; entries are marked, and corrected once it is']];
   }
@@ -188,7 +182,7 @@ function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): (readonly
 // What the hub says of its machine, for people.
 
 /** Rows of the status; throws BAD_ANSWER where it is not what was expected. */
-function hostRows(raw: JsonObject): readonly (readonly [string, string])[] {
+function hostRows(raw: JsonObject): readonly Row[] {
   const host = new Fields(raw, "the host's state");
   const lines = [processorText(host), diskText(host.object('disk')), bootText(host), slotText(host)];
   const shown = lines.filter((line) => line !== '');

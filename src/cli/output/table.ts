@@ -19,14 +19,16 @@ export function cut(line: string, width: number): string {
   return width > 0 && line.length > width ? `${line.slice(0, Math.max(0, width - 1))}…` : line;
 }
 
+export type Row = readonly [label: string, value: string];
+
 /** Label and value, one to a line, labels padded alike. */
-export function labelled(rows: readonly (readonly [string, string])[], width: number): string {
+export function labelled(rows: readonly Row[], width: number): string {
   const label = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, value]) => `${cut(`${name.padEnd(label)}  ${value}`, width)}\n`).join('');
 }
 
 /** The same with long values on several lines, broken between words: where the end of a line matters. */
-export function labelledWrapped(rows: readonly (readonly [string, string])[], width: number): string {
+export function labelledWrapped(rows: readonly Row[], width: number): string {
   const label = Math.max(...rows.map(([name]) => name.length));
   const room = width === 0 ? Number.POSITIVE_INFINITY : Math.max(leastWrap, width - label - 2);
   return rows.map(([name, value]) => wrappedRow(name.padEnd(label), wrap(value, room))).join('');
