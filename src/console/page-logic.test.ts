@@ -103,7 +103,7 @@ describe('a record that was typed', () => {
     assert.equal(recordBody({}, '{}'), '{"data":{}}');
   });
 
-  it('is an object, or told what it is', () => {
+  it('is an object, or its fault is named', () => {
     assert.equal(objectFault('{"a":1}'), '');
     for (const text of ['', '{', '[]', 'null', '3', '{"a":1} "data":2']) assert.notEqual(objectFault(text), '', text);
   });
@@ -148,7 +148,7 @@ describe('the plot', () => {
     assert.equal(columnsOf(history, 10_000, 21_600).times.length, 3);
   });
 
-  it('is told in words too', () => {
+  it('is described in words too', () => {
     assert.match(historyText(history, 3_600), /received 100 B, sent 50 B, 1 errors; a port was open for 10 s/);
     assert.match(historyText({ intervalS: 10, samples: [] }, 60), /no history yet/);
   });

@@ -155,7 +155,7 @@ describe('certificates', () => {
   const check = async (dir: string, ...names: [name: string, key?: string]): Promise<string> =>
     said(checkCertificates, await contextIn(dir, own(dir, ...names)));
 
-  it('are told apart: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
+  it('are distinguished: good, of another key, expired, not yet valid, of another machine, none', async (t) => {
     const dir = temporaryDirectory(t);
     makeCa(dir, 'ca', lasting);
     const names = `DNS:${hostname()},IP:127.0.0.1`;

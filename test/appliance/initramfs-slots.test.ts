@@ -40,7 +40,7 @@ function startOfGood(command: readonly string[], at: { readonly a: number; reado
 }
 
 for (const [command = '', ...args] of shells) {
-  test(`under ${[command, ...args].join(' ')} the good slot is given up for the other where it cannot be read, not where it could not once`, () => {
+  test(`under ${[command, ...args].join(' ')} the good slot is replaced by the other one if it cannot be read, not where it could not once`, () => {
     const shell = [command, ...args];
     const never = Number.MAX_SAFE_INTEGER;
     assert.equal(startOfGood(shell, { a: 1, b: 1 }), 'on a');

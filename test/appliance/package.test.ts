@@ -144,7 +144,7 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
     assert.equal(await shown(50051), renewed);
   });
 
-  test('removed, it is gone but for its data; installed again, it goes on with them on every socket', async () => {
+  test('removed, it is gone but for its data; installed again, it resumes with them on every socket', async () => {
     const listeners = `systemctl is-active ${SOCKETS}; ss -Hltn | awk '{print $4}' | sort; stat --format='%A %U:%G %n' /run/lineside/*.sock`;
     const listening = await box.sh(listeners);
     assert.match(listening, /^(active\n){6}\*:50051\n\*:8443\n127/);

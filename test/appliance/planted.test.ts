@@ -79,7 +79,7 @@ test('a restore writes nothing, and gives nothing away, where a swapped director
   assert.deepEqual(readdirSync(where.roots), []);
 });
 
-test('a restore that is gone on with moves nothing to where a swapped directory leads', { skip }, async (t) => {
+test('a resumed restore moves nothing to where a swapped directory leads', { skip }, async (t) => {
   const where = boxOf(t);
   await backUp(where);
   const mine = join(where.data, '.restore');

@@ -194,7 +194,7 @@ for (const [name, request] of [
   ['that was cut short', own.slice(0, 8)],
   ['that is empty', ''],
 ]) {
-  test(`a factory reset ${name} is told, removed and not obeyed`, (t) => {
+  test(`a factory reset ${name} is reported, removed and not obeyed`, (t) => {
     const box = card(t, '83');
     writeFileSync(box.at('boot/factory-reset'), request ?? '');
     box.start();

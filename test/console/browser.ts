@@ -106,7 +106,7 @@ async function watchFaults(page: Page, host: string): Promise<readonly string[]>
   const faults: string[] = [];
   page.on('pageerror', (error) => faults.push(`page error: ${String(error)}`));
   page.on('console', (message) => {
-    // What the box refuses, and that it is away, is shown by the page itself.
+    // What the box refuses, and that it is unreachable, is shown by the page itself.
     const isAnswer = message.text().startsWith('Failed to load resource');
     if (message.type() === 'error' && !isAnswer) faults.push(`console: ${message.text()}`);
   });

@@ -67,11 +67,11 @@ describe('the console: the line', { skip: browserMissing }, () => {
 
   test('while the box does not answer, the token is kept; then the page signs in automatically', async () => {
     const opened = await product.enter('watcher');
-    let away = true;
-    await opened.intercept(/\/whoami$/, (request) => (away ? request.abort() : request.continue()));
+    let unreachable = true;
+    await opened.intercept(/\/whoami$/, (request) => (unreachable ? request.abort() : request.continue()));
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.sees('The box does not answer', '.problem');
-    away = false;
+    unreachable = false;
     await opened.sees('Live', '#feed');
   });
 
@@ -96,7 +96,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('before 19', '.rows');
     const logged = product.box.logLines.length;
     await product.box.kill();
-    for (let i = 0; i < 20; i += 1) await put(`while it is away ${i}`, 'tx');
+    for (let i = 0; i < 20; i += 1) await put(`while it is down ${i}`, 'tx');
     await product.box.waitFor(/ info hub ready /, logged);
     for (let i = 0; i < 20; i += 1) await put(`after ${i}`, 'rx', 'a note');
     await opened.sees('after 19 a note', '.rows');
@@ -119,7 +119,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('Live', '#feed');
   });
 
-  test('paused, nothing moves and what comes is counted; then it goes on where it was', async () => {
+  test('paused, nothing moves and what comes is counted; then it resumes where it was', async () => {
     const opened = await product.enter('watcher');
     await put('seen before the pause');
     await opened.sees('seen before the pause', '.rows');
@@ -209,14 +209,14 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.click('button', 'Older');
     await held.promise;
     await opened.click('button', 'Resume');
-    await within('the page gives up what it asked for', given, LIMIT_MS);
+    await within('the page aborts its request', given, LIMIT_MS);
     await put('after it went on');
     await opened.sees('after it went on', '.rows');
     await opened.find('button', 'Older');
     assert.equal(await countOf(opened), 501);
   });
 
-  test('a list that a preview makes smaller in the moment of a scroll event goes on following', async () => {
+  test('a list that a preview makes smaller in the moment of a scroll event keeps following', async () => {
     const opened = await product.enter('watcher');
     for (let n = 0; n < 30; n += 1) await put(`line ${n}`);
     await opened.sees('line 29', '.rows');
@@ -403,7 +403,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
 });
 
 function expectedText(i: number): string {
-  return i < 20 ? `before ${i}` : i < 40 ? `while it is away ${i - 20}` : `after ${i - 40}`;
+  return i < 20 ? `before ${i}` : i < 40 ? `while it is down ${i - 20}` : `after ${i - 40}`;
 }
 
 /** What is shown in green, in words. */
@@ -438,7 +438,7 @@ function readAll(opened: Opened): Promise<SeenRow[]> {
     const seen = new Map<number, { top: number; text: string }>();
     for (let top = 0; top <= list.scrollHeight; top += list.clientHeight) {
       list.scrollTop = top;
-      // One in which it is told that it was scrolled, one in which it has drawn.
+      // One in which it is notified that it was scrolled, one in which it has drawn.
       for (let frames = 0; frames < 3; frames += 1) await frame();
       for (const row of list.querySelectorAll<HTMLElement>('.log-row')) {
         seen.set(Number(row.dataset['id']), { top: row.offsetTop, text: row.innerText });
@@ -470,7 +470,7 @@ async function doWrong(): Promise<string[]> {
   return ends;
 }
 
-/** From now on, the page's log is one of so many entries, and goes on without any. */
+/** From now on, the page's log is one of so many entries, and continues without any. */
 function floodLog(count: number): void {
   const real = globalThis.fetch;
   globalThis.fetch = (input, init) => {

@@ -79,7 +79,7 @@ export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', n
   });
 }
 
-/** From now on the page is told another state of the line than the box answers: one that it cannot be brought to here. */
+/** From now on the page gets another state of the line than the box answers: one that the box cannot be brought to here. */
 export function withStatus(opened: Opened, change: (status: JsonObject) => object): Promise<void> {
   return opened.intercept(/\/api\/v1\/line$/, async (request) => {
     const response = await fetch(request.url(), { headers: request.headers() });

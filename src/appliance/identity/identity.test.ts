@@ -105,7 +105,7 @@ test('another name or two years left ask for renewal, a clock that was never set
   assert.equal(needsRenewal(identity, names, NOW_MS + 9 * YEAR_MS), true);
 });
 
-test('parts that do not belong together are told apart from a whole identity', (t) => {
+test('parts that do not belong together are distinguished from a whole identity', (t) => {
   const other = newTrial();
   t.after(() => dispose(other));
   commit(other.box, realDisk, planIdentity(other.box, names, NOW_MS).changes);

@@ -53,7 +53,7 @@ test('Node starts, and the card is writable, only while there is something to do
   trial.put('lineside.toml', 'nonsense');
   assert.deepEqual(start(), WORKED, 'a new file');
   assert.match(trial.card('setup-errors.txt'), /lineside\.toml:1/);
-  assert.deepEqual(start(), [], 'a faulty file is told once');
+  assert.deepEqual(start(), [], 'a faulty file is reported once');
   rmSync(join(trial.boot, 'lineside.toml'));
   assert.deepEqual(start(), WORKED, 'a file that is gone');
   assert.equal(trial.card('setup-errors.txt'), '');

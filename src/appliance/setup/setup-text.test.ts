@@ -86,7 +86,7 @@ test('addresses that would make the box unreachable are refused', () => {
   }
 });
 
-test('a public key is told from everything else', () => {
+test('a public key is distinguished from everything else', () => {
   const blob = (kind: string): string => {
     const length = Buffer.alloc(4);
     length.writeUInt32BE(kind.length);

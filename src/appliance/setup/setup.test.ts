@@ -195,7 +195,7 @@ test('a file that is gone from the card changes nothing', () => {
   assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey(PSK, 'site 7')));
 });
 
-test('a faulty file is told whole, with its lines and without its secrets, and nothing of either is applied', () => {
+test('a faulty file is reported whole, with its lines and without its secrets, and nothing of either is applied', () => {
   trial.put('setup.toml', WHOLE);
   applied();
   const before = trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf');
@@ -345,20 +345,20 @@ test("files of Windows' editors count: byte order mark, CRLF, any case", () => {
 });
 
 test('encodings and names that cannot count are named as the fault', () => {
-  const told = (name: string, text: string | Buffer, fault: RegExp): void => {
+  const refused = (name: string, text: string | Buffer, fault: RegExp): void => {
     trial.put(name, text);
     assert.match(applySetup(trial).join('\n'), fault);
     trial.disk.remove(join(trial.boot, name));
   };
-  told('setup.toml', Buffer.from(`\uFEFF${WHOLE}`, 'utf16le'), /^setup\.toml: is not UTF-8 but UTF-16/);
-  told(
+  refused('setup.toml', Buffer.from(`\uFEFF${WHOLE}`, 'utf16le'), /^setup\.toml: is not UTF-8 but UTF-16/);
+  refused(
     'setup.toml',
     Buffer.from('[box]\n[network.wifi]\nssid = "Büro"\n', 'latin1'),
     /^setup\.toml: line 3: .*not UTF-8/,
   );
-  told('setup.toml', '[box]\nhostname = “b”\n', /^setup\.toml:2: .*quotes must be straight/);
-  told('setup.toml.txt', '', /^setup\.toml: .*"setup\.toml\.txt".*without "\.txt"/);
-  told('lineside.toml', Buffer.alloc(300_000, '#'), /^lineside\.toml: has 300000 bytes/);
+  refused('setup.toml', '[box]\nhostname = “b”\n', /^setup\.toml:2: .*quotes must be straight/);
+  refused('setup.toml.txt', '', /^setup\.toml: .*"setup\.toml\.txt".*without "\.txt"/);
+  refused('lineside.toml', Buffer.alloc(300_000, '#'), /^lineside\.toml: has 300000 bytes/);
 });
 
 test('a file or a secret that lineside.toml names must be on the box, as the service would need it', () => {

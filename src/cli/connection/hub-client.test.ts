@@ -42,7 +42,7 @@ describe('the way to the hub', () => {
 });
 
 describe('an answer', () => {
-  it('that refuses is told with its hint and every reason, and nothing in it drives the terminal', async () => {
+  it('that refuses is reported with its hint and every reason, and nothing in it drives the terminal', async () => {
     const httpSocket = await onSocket();
     const reasons = ['data/kw must be number', 'data/name\x1b[2J is missing', 'data/x\u202e'];
     hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the data has \x1b]0;3 faults', {
@@ -151,7 +151,7 @@ describe('an answer', () => {
     fails(await run(['outbox', '--timeout', '0.3'], { httpSocket }), 3, /no answer within 0\.3 s\. .*more time/);
   });
 
-  it('goes on over all pages, and no further than --limit', async () => {
+  it('reads all pages, and no further than --limit', async () => {
     const httpSocket = await onSocket();
     hub.pageSize = 2;
     for (let n = 1; n <= 5; n += 1) hub.write('pumps', `P-${n}`, 'created', { data: { n } });

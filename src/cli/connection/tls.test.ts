@@ -145,7 +145,7 @@ describe('a box known by the fingerprint of its authority', () => {
     assert.match(byName.stderr, /certificate is for another name/, 'the name counts where the authority is given');
   });
 
-  it('is told from another one by both values, and the other one is sent nothing', async () => {
+  it('is distinguished from another one by both values, and the other one is sent nothing', async () => {
     for (const [command] of faces) {
       const { host, heard, met } = await listener(box);
       const outcome = await ask(command, host, other);
@@ -156,7 +156,7 @@ describe('a box known by the fingerprint of its authority', () => {
     }
   });
 
-  it("is told from one that shows the box's authority behind a certificate of its own", async () => {
+  it("is distinguished from one that shows the box's authority behind a certificate of its own", async () => {
     const cert = Buffer.concat([impostor.cert, authority]);
     for (const [command] of faces) {
       const { host, heard } = await listener({ ...impostor, cert });

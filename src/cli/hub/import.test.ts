@@ -36,7 +36,7 @@ describe('import', () => {
     assert.equal(hub.imported[1]?.headers['content-type'], 'application/x-ndjson');
   });
 
-  it('draws a bar on a terminal, within its width, and wipes it away', async () => {
+  it('draws a bar on a terminal, within its width, and clears it', async () => {
     const running = start(['import', big], { httpSocket, errorTty: { columns: 70 } });
     hub.importHold = async () =>
       void (await until('the last drawing', () => running.stderr().includes('it is being stored')));
@@ -102,21 +102,21 @@ describe('import', () => {
     assert.match(refused.stderr, /too large\. Send less at a time/);
   });
 
-  it('says that nothing was imported when the hub goes away midway', async () => {
+  it('says that nothing was imported when the hub disconnects midway', async () => {
     hub.override = (request) => void request.once('data', () => request.socket.destroy());
     const broken = await run(['import', big], { httpSocket });
     assert.equal(broken.status, 3);
     assert.match(broken.stderr, /without an answer.*Nothing was imported\.\n$/);
   });
 
-  it('leaves it open when the hub goes away with the whole bundle', async () => {
+  it('says that the result is unknown when the hub disconnects with the whole bundle', async () => {
     hub.override = (request) => void request.resume().once('end', () => request.socket.destroy());
     const broken = await run(['import', file('one.ndjson', '{}\n')], { httpSocket });
     assert.equal(broken.status, 3);
     assert.match(broken.stderr, /It may have been done all the same|it may have been imported/);
   });
 
-  it('gives up a hub that takes nothing more', async () => {
+  it('abandons a hub that takes nothing more', async () => {
     hub.override = () => undefined;
     const stuck = await run(['import', big, '--timeout', '0.3'], { httpSocket });
     assert.equal(stuck.status, 3);

@@ -40,8 +40,8 @@ describe('webhook add', () => {
     assert.match(sent, /^[\w-]{43}$/);
     assert.notEqual(sent, other);
     assert.equal(first.stdout, `added subscription 1 (mes)\nIts secret is shown this once:\n${sent}\n`);
-    const told = JSON.parse(second.stdout) as JsonObject;
-    assert.deepEqual([told['id'], told['secret']], ['1', other]);
+    const printed = JSON.parse(second.stdout) as JsonObject;
+    assert.deepEqual([printed['id'], printed['secret']], ['1', other]);
   });
 
   it('never prints a secret that it was given', async () => {
@@ -50,13 +50,13 @@ describe('webhook add', () => {
     assert.equal((JSON.parse(stdout) as JsonObject)['secret'], undefined);
   });
 
-  it('tells every reason of a refusal, and prints no secret that is not in use', async () => {
+  it('prints every reason of a refusal, and prints no secret that is not in use', async () => {
     const reasons = ['url: mes.local is a name of the local network', 'scopes: RESTRICTED is not open to mes'];
     hub.refusal = new Refusal(422, 'INVALID_ARGUMENT', 'the subscription cannot be made: it has 2 faults', { reasons });
     const { status, stdout, stderr } = await cli('add', ...required, '--generate-secret');
     assert.deepEqual([status, stdout], [1, '']);
-    const told = `lineside: cannot add the subscription: it has 2 faults.\n  ${reasons.join('\n  ')}\n`;
-    assert.equal(stderr, told);
+    const wanted = `lineside: cannot add the subscription: it has 2 faults.\n  ${reasons.join('\n  ')}\n`;
+    assert.equal(stderr, wanted);
   });
 
   it('asks for exactly one secret, and for one that a file can hold', async () => {
@@ -240,7 +240,7 @@ describe('deliveries', () => {
     assert.equal((await cli('deliveries', '--json')).stdout, '');
   });
 
-  it('goes on over pages that are empty, as those of a filter may be', async () => {
+  it('continues over pages that are empty, as those of a filter may be', async () => {
     const pages: JsonObject[] = [
       { items: [], nextCursor: 'a' },
       { items: [delivery('1-a')], nextCursor: 'b' },

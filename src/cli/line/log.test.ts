@@ -62,7 +62,7 @@ describe('log', () => {
     assert.deepEqual(ids(stdout), [1, 2, 3]);
   });
 
-  it('goes on after a break in the middle of the replay, and gives up where it does not follow', async () => {
+  it('resumes after a break in the middle of the replay, and fails if it does not follow', async () => {
     for (let n = 1; n <= 9; n += 1) service.log(1, `${n}`);
     service.breakReading = { after: 2, error: new ServerError(Status.UNAVAILABLE, 'stopping') };
     const follower = begin(['log', '--follow', '--json', '--last', '7']);
@@ -81,7 +81,7 @@ describe('log', () => {
     assert.match(once.stderr, /12 entries were removed/);
     service.breakReading = { after: 0, error: new ServerError(Status.DATA_LOSS, '12 entries were removed') };
     const follower = begin(['log', '--follow', '--from-start', '--json']);
-    await until('it goes on', () => follower.stdout().includes('"id":4'));
+    await until('it resumes', () => follower.stdout().includes('"id":4'));
     follower.signal('SIGINT');
     assert.equal((await follower.done).status, 7);
   });

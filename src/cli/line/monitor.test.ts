@@ -106,7 +106,7 @@ describe('monitor on a terminal', () => {
     assert.ok(!drivesTerminal(terminal.screen.replace(/[\r\n]/g, '')));
   });
 
-  it('says that the connection is lost, drops keys meanwhile, and goes on', async () => {
+  it('says that the connection is lost, drops keys meanwhile, and resumes', async () => {
     const terminal = new Terminal();
     await terminal.ready();
     service.stop();

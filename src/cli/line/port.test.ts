@@ -204,7 +204,7 @@ describe('what the service says without answering', () => {
     });
   }
 
-  it('gives up on a service that does not answer', async () => {
+  it('abandons a call that the service does not answer', async () => {
     service.stuck = true;
     const outcome = await cli('devices', '--timeout', '0.2');
     assert.equal(outcome.status, 3);

@@ -84,7 +84,7 @@ describe('the machine in the status', () => {
   };
   const status = (...more: string[]) => run(['status', ...more], { socket, httpSocket });
 
-  it('stands below the service, what cannot be told as unknown', async () => {
+  it('stands below the service, what is not known as unknown', async () => {
     hub.answers['GET admin/host'] = facts;
     const { stdout } = await status('--timeout', '60');
     const host = stdout.slice(stdout.indexOf('\nHost') + 1).replaceAll(/ +/g, ' ');

@@ -161,7 +161,7 @@ describe('the process that does the work', () => {
     return { clock, lines, spoke, ended: inChild({ clock, work: { named: undefined }, limitMs: 1_000, onLine }) };
   };
 
-  it('is given up at its limit, also where it takes no notice of anything', async (t) => {
+  it('is abandoned at its limit, also if it ignores every signal', async (t) => {
     const stubborn = `process.on('SIGTERM', () => {}); console.log(JSON.stringify({ pid: process.pid })); for (;;);`;
     const { clock, lines, spoke, ended } = await started(t, stubborn);
     await spoke;
@@ -179,7 +179,7 @@ describe('the process that does the work', () => {
     assert.deepEqual(lines, [{ a: 1 }]);
   });
 
-  it('that breaks off is told from one that is done', async (t) => {
+  it('that breaks off is distinguished from one that is done', async (t) => {
     const { ended } = await started(t, `console.log('{"a":1}'); process.kill(process.pid, 'SIGSEGV');`);
     assert.equal(await ended, 'it ended (SIGSEGV)');
   });

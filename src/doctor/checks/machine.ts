@@ -235,10 +235,10 @@ function* consoleFindings(facts: ConsoleFacts): Findings {
   const { cmdline, consoles, gettys, firmware, links, ports, wanted } = facts;
   const onPorts = (names: readonly string[]): Set<string> =>
     new Set(names.map((name) => links[name] ?? name).filter((name) => ports.includes(name)));
-  const told = [...cmdline.matchAll(/(?:^|\s)(?:console|kgdboc)=([A-Za-z]+\d+)/g)].map((found) => found[1] ?? '');
+  const configured = [...cmdline.matchAll(/(?:^|\s)(?:console|kgdboc)=([A-Za-z]+\d+)/g)].map((found) => found[1] ?? '');
   const now = consoles.split('\n').flatMap((line) => /^(\S+)/.exec(line)?.[1] ?? []);
   const say = (port: string) => (port === wanted ? failed : warning);
-  for (const port of onPorts([...told, ...now]))
+  for (const port of onPorts([...configured, ...now]))
     yield say(port)(
       `the kernel has its console on ${port}: its messages go out on the line`,
       `Take console=${port} (or console=serial0) out of cmdline.txt and restart; on a Raspberry Pi: raspi-config, Serial Port, no login shell.`,
