@@ -3,8 +3,8 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { isStopRequested, serve } from '../../shared/storage/worker-serve.ts';
 import { ImportConnection } from '../outbox/refdata-file.ts';
+import { type ImportCalls, type ImportRequest, ImportRun } from './bundle.ts';
 import type { ImportResult } from './face.ts';
-import { type ImportCalls, type ImportRequest, ImportRun } from './import-run.ts';
 
 const cacheKib = 16 * 1024;
 

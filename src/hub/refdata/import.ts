@@ -8,8 +8,8 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import { type ImportCalls, ImportRun, importAudit } from './bundle.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { type ImportCalls, ImportRun, importAudit } from './import-run.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
