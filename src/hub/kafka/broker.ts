@@ -17,6 +17,7 @@ import type {
   OutgoingMessage,
   Settled,
 } from './face.ts';
+import type { Session, SessionListener } from './librdkafka.ts';
 import {
   type Fault,
   fatalReason,
@@ -30,7 +31,6 @@ import {
   thrownOutcome,
 } from './librdkafka-errors.ts';
 import { Outstanding, SendWindow } from './send-window.ts';
-import type { Session, SessionListener } from './session.ts';
 import { QUEUE_MESSAGES } from './settings.ts';
 import { Topics } from './topics.ts';
 
@@ -165,7 +165,7 @@ export class KafkaBroker implements Broker {
   }
 
   async #oneSession(signal: AbortSignal): Promise<void> {
-    const { Session } = await import('./session.ts');
+    const { Session } = await import('./librdkafka.ts');
     if (signal.aborted) return;
     this.#fatal = false;
     this.#fatalReason = 'the Kafka client reports a fatal error; a new producer is made';

@@ -1,15 +1,122 @@
 /**
- * The functions of librdkafka's C interface that node-rdkafka lacks: metadata, creation and configuration of topics. Loading it
- * takes about 12 ms, so it is loaded when a broker was reached. Calls that may wait run in libuv's threads.
+ * librdkafka, by two ways: a producer of node-rdkafka, and the functions of the C interface that node-rdkafka lacks (metadata,
+ * creation and configuration of topics). Loads native modules, so it is itself loaded only when a broker is configured. Calls
+ * that may wait run in libuv's threads.
  */
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import koffi from 'koffi';
-import { type Clock, pause } from '../../shared/base/clock.ts';
-import type { TopicSpec } from './face.ts';
+import kafka, { type LibrdKafkaError, type Metadata, type MetadataOptions } from 'node-rdkafka';
+import { type Clock, pause, type Timer } from '../../shared/base/clock.ts';
+import type { KafkaOptions, OutgoingMessage, TopicSpec } from './face.ts';
+import { type Fault, faultOf } from './librdkafka-errors.ts';
+import { producerSettings, topicSettings } from './settings.ts';
 
-// The one that node-rdkafka runs on: compiled beside it, else the system's.
+/** Interval of the polls for reports while messages are unreported, */
+const POLL_BUSY_MS = 5;
+/** and otherwise, for errors alone. */
+const POLL_IDLE_MS = 200;
+
+/** Facilities of librdkafka's log that say what is wrong. */
+const FAULT_FACILITIES = new Set(['FAIL', 'ERROR', 'FATAL']);
+
+export interface SessionListener {
+  /** Of a message that produce() took; `fault` undefined: acknowledged. Never after close(). */
+  report(id: number, fault: Fault | undefined): void;
+  /** An error of librdkafka that belongs to no message. */
+  error(fault: Fault): void;
+  /** A line of librdkafka's log that says why a connection fails. */
+  logLine(line: string): void;
+}
+
+/** node-rdkafka destroys a client whose first request is not answered; this one sends its requests itself. */
+class PatientProducer extends kafka.Producer {
+  override getMetadata(options?: MetadataOptions, done?: (error: LibrdKafkaError, data: Metadata) => unknown): void {
+    if (this.opened) super.getMetadata(options, done);
+    else done?.(undefined as never, undefined as never);
+  }
+  opened = false;
+}
+
+/** One producer: single use. */
+export class Session {
+  readonly #clock: Clock;
+  readonly #producer: PatientProducer;
+  #closed = false;
+  #opening: Promise<Fault | undefined> = Promise.resolve({ code: 0, text: 'never opened' });
+  #unreported = 0;
+  #poll: Timer | undefined;
+  #pollAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(options: KafkaOptions, clock: Clock, listener: SessionListener) {
+    this.#clock = clock;
+    const settings = { ...producerSettings(options), dr_cb: true, event_cb: true };
+    this.#producer = new PatientProducer(settings, topicSettings(options));
+    this.#producer.on('delivery-report', (error: unknown, report) => {
+      this.#unreported--;
+      if (!this.#closed) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
+    });
+    this.#producer.on('event.error', (error) => {
+      if (!this.#closed) listener.error(faultOf(error));
+    });
+    this.#producer.on('event.log', (event: { fac?: string; message?: string }) => {
+      if (!this.#closed && FAULT_FACILITIES.has(event.fac ?? '')) listener.logLine(event.message ?? '');
+    });
+  }
+
+  /** The client connects in the background and keeps trying. Rejects when the settings are refused. */
+  async open(): Promise<void> {
+    this.#opening = answered((done) => this.#producer.connect({}, done));
+    const fault = await this.#opening;
+    if (fault !== undefined) throw new Error(fault.text);
+    this.#producer.opened = true;
+    this.#pollWithin(POLL_IDLE_MS);
+  }
+
+  /** undefined: a broker answered within the limit; else why not. */
+  probe(limitMs: number): Promise<Fault | undefined> {
+    return answered((done) => this.#producer.getMetadata({ allTopics: false, timeout: limitMs }, done));
+  }
+
+  /** Throws what librdkafka throws: see faultOf. */
+  produce(message: OutgoingMessage): void {
+    const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
+    const [value, key] = [Buffer.from(message.value), Buffer.from(message.key)];
+    this.#producer.produce(message.topic, null, value, key, null, message.id, headers);
+    this.#unreported++;
+    this.#pollWithin(POLL_BUSY_MS);
+  }
+
+  /** Nothing is reported afterwards; resolves when librdkafka has released everything. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    // Polling a producer that another thread destroys would touch freed memory.
+    this.#poll?.cancel();
+    // A client that is still being created cannot be destroyed.
+    if ((await this.#opening) === undefined)
+      await new Promise<void>((resolve) => this.#producer.disconnect(0, () => resolve()));
+  }
+
+  #pollWithin(ms: number): void {
+    const atMs = this.#clock.monoMs() + ms;
+    if (this.#closed || atMs >= this.#pollAtMs) return;
+    this.#poll?.cancel();
+    this.#pollAtMs = atMs;
+    this.#poll = this.#clock.timer(ms, () => {
+      this.#pollAtMs = Number.POSITIVE_INFINITY;
+      this.#producer.poll();
+      this.#pollWithin(this.#unreported > 0 ? POLL_BUSY_MS : POLL_IDLE_MS);
+    });
+  }
+}
+
+function answered(ask: (done: (error: unknown) => void) => void): Promise<Fault | undefined> {
+  return new Promise((resolve) => ask((error) => resolve(error == null ? undefined : faultOf(error))));
+}
+
+// The C interface, of the library that node-rdkafka runs on: compiled beside it, else the system's.
 const beside = dirname(createRequire(import.meta.url).resolve('node-rdkafka/package.json'));
 const compiled = join(beside, 'build/deps/librdkafka.so.1');
 const library = koffi.load(existsSync(compiled) ? compiled : 'librdkafka.so.1');
@@ -92,8 +199,8 @@ const entryName = call<[Pointer], string>('str ConfigEntry_name(void *)');
 const entryValue = call<[Pointer], string | null>('str ConfigEntry_value(void *)');
 
 // struct rd_kafka_metadata and its parts (rdkafka.h), as far as they are read.
-const MetadataTopic = koffi.struct({ topic: 'str', partition_cnt: 'int', partitions: 'void *', err: 'int' });
-const Metadata = koffi.struct({ broker_cnt: 'int', brokers: 'void *', topic_cnt: 'int', topics: 'void *' });
+const TopicStruct = koffi.struct({ topic: 'str', partition_cnt: 'int', partitions: 'void *', err: 'int' });
+const MetadataStruct = koffi.struct({ broker_cnt: 'int', brokers: 'void *', topic_cnt: 'int', topics: 'void *' });
 
 /**
  * Of a new topic: messages have the time at which the broker takes them. By the time of a box whose clock is not set (years ago)
@@ -249,9 +356,9 @@ export function pointers(list: Call<List, Pointer | null>, of: Pointer): Pointer
 }
 
 function partitionsIn(list: Pointer): number {
-  const { topic_cnt, topics } = koffi.decode(list, Metadata) as { topic_cnt: number; topics: Pointer };
+  const { topic_cnt, topics } = koffi.decode(list, MetadataStruct) as { topic_cnt: number; topics: Pointer };
   if (topic_cnt === 0) return 0;
-  const { partition_cnt, err } = koffi.decode(topics, MetadataTopic) as { partition_cnt: number; err: number };
+  const { partition_cnt, err } = koffi.decode(topics, TopicStruct) as { partition_cnt: number; err: number };
   if (err === 0) return partition_cnt;
   if (/unknown topic/i.test(errorText(err))) return 0;
   throw new LibrdkafkaError(errorText(err));
