@@ -24,7 +24,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     ...over,
   });
 
-  it('creates the topics that are missing, as they are asked for, and takes messages by SCRAM over TLS', async () => {
+  it('creates the topics that are missing, as requested, and takes messages by SCRAM over TLS', async () => {
     const { broker, connected, send, log } = watched(byScram());
     await connected();
     assert.deepEqual(broker.state().topics, [{ name: PUBLIC, partitions: 3, lacks: [] }]);
@@ -62,7 +62,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     await connected();
     const lacks = 'takes messages of up to 200000 bytes (max.message.bytes), kafka.max_message_bytes allows 1000000';
     assert.deepEqual(broker.state().topics[0]?.lacks, [lacks]);
-    assert.equal(log.filter((line) => line.includes('not as asked for')).length, 1);
+    assert.equal(log.filter((line) => line.includes('not as requested')).length, 1);
     const [own, theirs] = [
       await send({ id: 1, topic: small.name, value: 'x'.repeat(1_000_001) }),
       await send({ id: 2, topic: small.name, value: 'x'.repeat(300_000) }),
@@ -92,19 +92,19 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     const first = watched(optionsFor(kafka.plain, { topics: [poor] }));
     await first.connected();
     const lacks = [
-      'has 1 partition, 3 are asked for',
-      'retention.ms is 1000, 604800000 is asked for',
-      'cleanup.policy is compact, delete is asked for',
+      'has 1 partition, 3 are requested',
+      'retention.ms is 1000, 604800000 is requested',
+      'cleanup.policy is compact, delete is requested',
     ];
     assert.deepEqual(first.broker.state().topics, [{ name: poor.name, partitions: 1, lacks }]);
-    assert.equal(first.log.filter((line) => line.includes('not as asked for')).length, 1);
+    assert.equal(first.log.filter((line) => line.includes('not as requested')).length, 1);
     await first.broker.stop(0);
     const second = watched(optionsFor(kafka.plain, { topics: [poor] }));
     await second.connected();
     assert.deepEqual(second.broker.state().topics[0]?.lacks, lacks);
   });
 
-  it('creates no topic where that is not asked for, and says which one is missing', async () => {
+  it('creates no topic if that is not requested, and reports which one is missing', async () => {
     const absent = topicSpec('absent');
     const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [absent], createTopics: false }));
     await connected();

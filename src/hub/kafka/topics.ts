@@ -121,8 +121,8 @@ export class Topics {
     }
     const lacks = topic.lacks.join('; ');
     if (lacks === (last?.lacks.join('; ') ?? '')) return;
-    if (lacks === '') this.#logger.info('kafka topic is as asked for', { topic: name });
-    else this.#logger.warn('kafka topic is not as asked for', { topic: name, lacks });
+    if (lacks === '') this.#logger.info('kafka topic is as requested', { topic: name });
+    else this.#logger.warn('kafka topic is not as requested', { topic: name, lacks });
   }
 }
 
@@ -176,13 +176,13 @@ export function lacksOf(spec: TopicSpec, found: FoundTopic, maxMessageBytes: num
   const lacks: string[] = [];
   if (found.partitions < spec.partitions) {
     lacks.push(
-      `has ${found.partitions} partition${found.partitions === 1 ? '' : 's'}, ${spec.partitions} are asked for`,
+      `has ${found.partitions} partition${found.partitions === 1 ? '' : 's'}, ${spec.partitions} are requested`,
     );
   }
   if (typeof found.config === 'string') return [...lacks, `its settings are not known: ${found.config}`];
   for (const [name, asked] of Object.entries(spec.config)) {
     const has = found.config.get(name);
-    if (has !== asked) lacks.push(`${name} is ${has ?? 'not known'}, ${asked} is asked for`);
+    if (has !== asked) lacks.push(`${name} is ${has ?? 'not known'}, ${asked} is requested`);
   }
   const limit = limitOf(found);
   if (limit !== undefined && limit < maxMessageBytes) {
