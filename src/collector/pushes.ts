@@ -1,6 +1,12 @@
-/** The open pushes: a limited number, one for each device. A newer push ends the older one, whose box may be gone. */
+/**
+ * The open pushes: a limited number, one for each device. A newer push ends the older one, whose box may be gone. And the gate
+ * before every call: who calls, and one batch of a push after the other.
+ */
+import type { ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
+import type { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
+import { GatedCall } from '../shared/auth/gated-call.ts';
 import type { Clock, Timer } from '../shared/base/clock.ts';
-import { LinesideError } from '../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 
@@ -162,5 +168,77 @@ export class SharedIds {
       first: one.former,
       second: one.latest,
     });
+  }
+}
+
+// Before every call: identifies the caller, or refuses before a byte of a message is read; and gives a push its batches one by
+// one: grpc-js would read sixteen of 4 MiB ahead.
+
+/** Whose token it is. Rejects with UNAUTHENTICATED. */
+export type Authenticator = (authorization: readonly string[]) => Promise<string>;
+
+/** Removed from what a client sends, then set here: the device whose token it is, encoded. Absent: this address asks for none. */
+const DEVICE = 'lineside-internal-device';
+
+/** A batch as it came. */
+export class Received {
+  readonly bytes: Uint8Array;
+  /** Lets the next batch be read. */
+  done: () => void = () => undefined;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
+
+export function createAuthInterceptor(
+  authenticate: Authenticator | undefined,
+  refused: AuthFailureLog,
+): ServerInterceptor {
+  return (method, call) =>
+    new GatedPush(call, async (metadata) => {
+      metadata.remove(DEVICE);
+      if (authenticate === undefined) return;
+      try {
+        metadata.set(DEVICE, encodeURIComponent(await authenticate(metadata.get('authorization').map(String))));
+      } catch (error) {
+        refused.note(method.path, call.getPeer(), messageOf(error));
+        throw error;
+      }
+    });
+}
+
+class GatedPush extends GatedCall {
+  #isInFlight = false;
+  #isAwaited = false;
+
+  protected override onMessage(message: unknown): void {
+    if (!(message instanceof Received)) return;
+    this.#isInFlight = true;
+    message.done = () => {
+      this.#isInFlight = false;
+      if (!this.#isAwaited) return;
+      this.#isAwaited = false;
+      this.call.startRead();
+    };
+  }
+
+  override startRead(): void {
+    if (this.#isInFlight) this.#isAwaited = true;
+    else this.call.startRead();
+  }
+}
+
+type AnyCall = Pick<ServerUnaryCall<unknown, unknown>, 'metadata'>;
+
+export function ownerOf({ metadata }: AnyCall): string | undefined {
+  const [encoded] = metadata.get(DEVICE);
+  return encoded === undefined ? undefined : decodeURIComponent(String(encoded));
+}
+
+export function checkOwner(call: AnyCall, deviceId: string): void {
+  const owner = ownerOf(call);
+  if (owner !== undefined && owner !== deviceId) {
+    throw new LinesideError('PERMISSION_DENIED', 'device_id: the token is that of another device');
   }
 }

@@ -1,15 +1,31 @@
-/** The collector as a server: one address, its credentials, its limits. */
+/**
+ * The collector as a server: one address, its credentials, its limits; and its CollectorService, which checks each batch, stores
+ * it, and answers that it is stored once it is on the disk.
+ */
 import { createServer as createSocketServer, type Socket, type Server as SocketServer } from 'node:net';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
-import { Server, ServerCredentials, setLogger } from '@grpc/grpc-js';
+import {
+  Server,
+  ServerCredentials,
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type ServiceError,
+  type sendUnaryData,
+  setLogger,
+  status,
+} from '@grpc/grpc-js';
+import Long from 'long';
 import { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
+import { failureOf } from '../shared/auth/gated-call.ts';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
 import { TokenWatch } from '../shared/auth/token-reader.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
-import { LinesideError } from '../shared/base/errors.ts';
+import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
 import { bind } from '../shared/base/listeners.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { isLoopback } from '../shared/config/listen.ts';
+import { CollectorServiceDefinition, lineside } from '../shared/proto/services.ts';
+import { batchFault, idFault, sizeFault } from './batch-check.ts';
 import {
   KEEPALIVE_MS,
   KEEPALIVE_TIMEOUT_MS,
@@ -20,10 +36,18 @@ import {
   STOP_GRACE_MS,
   STORE_STOP_MS,
 } from './limits.ts';
-import { Pushes, SharedIds } from './pushes.ts';
-import { type Authenticator, collectorDefinition, collectorService, createAuthInterceptor } from './service.ts';
+import {
+  type Authenticator,
+  checkOwner,
+  createAuthInterceptor,
+  ownerOf,
+  PushEnded,
+  Pushes,
+  Received,
+  SharedIds,
+} from './pushes.ts';
 import { Store } from './store.ts';
-import { realDisk } from './stored-log.ts';
+import { AheadOfPosition, realDisk } from './stored-log.ts';
 import { parseDeviceTokens } from './tokens.ts';
 
 export interface CollectorOptions {
@@ -172,4 +196,161 @@ async function listen(
       for (const socket of open) socket.destroy();
     },
   };
+}
+
+// CollectorService.
+
+const { getPosition, push: pushMethod } = CollectorServiceDefinition;
+
+/** For grpc-js, which wants Buffers. The batches of a push are counted before they are decoded, and kept as they came. */
+const collectorDefinition = {
+  getPosition: {
+    ...getPosition,
+    requestSerialize: (value: lineside.v1.PositionRequest.$Properties) =>
+      Buffer.from(getPosition.requestSerialize(value)),
+    responseSerialize: (value: lineside.v1.Position.$Properties) => Buffer.from(getPosition.responseSerialize(value)),
+  },
+  push: {
+    ...pushMethod,
+    requestSerialize: ({ bytes }: Received): Buffer => Buffer.from(bytes),
+    requestDeserialize: (bytes: Uint8Array): Received => new Received(bytes),
+    responseSerialize: (value: lineside.v1.PushResult.$Properties) => Buffer.from(pushMethod.responseSerialize(value)),
+  },
+} as const;
+
+interface ServiceContext {
+  readonly store: Store;
+  readonly pushes: Pushes;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly sharedIds: SharedIds;
+  /** Refused calls. */
+  readonly refused: AuthFailureLog;
+  /** undefined: every machine that reaches the address may push for any device. */
+  readonly authenticate: Authenticator | undefined;
+}
+
+type Answer<T> = sendUnaryData<T>;
+type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Position.$Properties>;
+type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
+
+function collectorService(parts: ServiceContext) {
+  const { store, logger, refused, sharedIds } = parts;
+  const refusal = (path: string, call: PositionCall | PushCall, error: unknown): Outcome => {
+    const outcome = statusOf(error, logger);
+    if (noted.has(outcome.code)) refused.note(path, call.getPeer(), outcome.details);
+    return outcome;
+  };
+  const position = async (call: PositionCall): Promise<lineside.v1.Position.$Properties> => {
+    const { deviceId, logId } = call.request;
+    check(idFault('device_id', deviceId) || idFault('log_id', logId));
+    checkOwner(call, deviceId);
+    sharedIds.seen(deviceId, call.getPeer());
+    return { throughId: await store.position(deviceId, logId) };
+  };
+  return {
+    getPosition: (call: PositionCall, callback: Answer<lineside.v1.Position.$Properties>) =>
+      void answered(position(call), callback, (error) => refusal(getPosition.path, call, error)),
+    push: (call: PushCall, callback: Answer<lineside.v1.PushResult.$Properties>) =>
+      void answered(push(parts, call), callback, (error) => refusal(pushMethod.path, call, error)),
+  };
+}
+
+async function answered<T>(work: Promise<T>, callback: Answer<T>, refusal: (error: unknown) => Outcome): Promise<void> {
+  const { error, value } = await work.then(
+    (value) => ({ error: null, value }),
+    (thrown: unknown) => ({ error: refusal(thrown), value: null }),
+  );
+  callback(error, value);
+}
+
+/** Refusals that are logged for the operator of the collector; the box handles the others. */
+const noted: ReadonlySet<status> = new Set([
+  status.INVALID_ARGUMENT,
+  status.PERMISSION_DENIED,
+  status.RESOURCE_EXHAUSTED,
+  status.UNAVAILABLE,
+]);
+
+/** One call of Push. Answers the position up to which its last log is on the disk. */
+async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.PushResult.$Properties> {
+  const { pushes, store, sharedIds } = parts;
+  const owner = ownerOf(call);
+  const turn = pushes.begin(() => authenticateAgain(parts, call));
+  if (owner !== undefined) pushes.claim(turn, owner);
+  call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box disconnected')));
+  const iterator = call.iterator({ destroyOnReturn: false });
+  let deviceId = '';
+  /** What was stored, by its log; the last one is the last key. */
+  const logs = new Set<string>();
+  /** Everything of this push is on the disk. */
+  const flush = async (): Promise<Long> => {
+    let throughId = Long.UZERO;
+    for (const logId of logs) throughId = await store.position(deviceId, logId);
+    return throughId;
+  };
+  try {
+    for (let next = await turn.next(iterator); next.done !== true; next = await turn.next(iterator)) {
+      const received = next.value;
+      const batch = decoded(received.bytes);
+      checkOwner(call, batch.deviceId);
+      sharedIds.seen(batch.deviceId, call.getPeer());
+      if (deviceId !== '' && batch.deviceId !== deviceId) {
+        throw new LinesideError('INVALID_ARGUMENT', 'device_id: is another one than in the batch before');
+      }
+      pushes.claim(turn, batch.deviceId);
+      deviceId = batch.deviceId;
+      await store.append(received.bytes, batch);
+      logs.delete(batch.logId);
+      logs.add(batch.logId);
+      received.done();
+    }
+    return { throughId: await flush() };
+  } catch (error) {
+    // The batches before the failure are kept and flushed: the next push begins after them.
+    await flush().catch(() => undefined);
+    throw error;
+  } finally {
+    pushes.release(turn);
+  }
+}
+
+async function authenticateAgain({ authenticate }: ServiceContext, call: PushCall): Promise<void> {
+  if (authenticate === undefined) return;
+  const owner = await authenticate(call.metadata.get('authorization').map(String));
+  if (owner !== ownerOf(call)) throw new PushEnded('revoked', "the token is another one's now");
+}
+
+function decoded(bytes: Uint8Array): lineside.v1.UpstreamBatch {
+  try {
+    check(sizeFault(bytes));
+    const batch = lineside.v1.UpstreamBatch.decode(bytes);
+    check(batchFault(batch));
+    return batch;
+  } catch (error) {
+    if (error instanceof LinesideError) throw error;
+    const fault = 'the batch is no UpstreamBatch: its encoding is broken';
+    throw new LinesideError('INVALID_ARGUMENT', fault, { cause: error });
+  }
+}
+
+function check(fault: string): void {
+  if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
+}
+
+const endedAs = {
+  cancelled: status.CANCELLED,
+  displaced: status.ABORTED,
+  idle: status.DEADLINE_EXCEEDED,
+  stopping: status.UNAVAILABLE,
+  revoked: status.UNAUTHENTICATED,
+} as const;
+
+type Outcome = Pick<ServiceError, 'code' | 'details'>;
+
+function statusOf(thrown: unknown, logger: Logger): Outcome {
+  if (thrown instanceof PushEnded) return { code: endedAs[thrown.kind], details: thrown.message };
+  if (thrown instanceof AheadOfPosition) return { code: status.OUT_OF_RANGE, details: thrown.message };
+  const { error, details } = failureOf(thrown, logger, 'collector');
+  return { code: status[errorCatalogue[error.code].grpc], details };
 }
