@@ -64,20 +64,10 @@ export interface CollectorOptions {
   readonly insecure: boolean;
 }
 
-export interface Collector {
-  readonly port: number;
-  /** Pushes that are open. */
-  readonly pushes: () => number;
-  readonly stop: () => Promise<void>;
-}
+export type Collector = Awaited<ReturnType<typeof startCollector>>;
 
 /** CONFIG_INVALID if these options are not allowed or cannot work. */
-export async function startCollector(
-  options: CollectorOptions,
-  clock: Clock,
-  logger: Logger,
-  disk = realDisk,
-): Promise<Collector> {
+export async function startCollector(options: CollectorOptions, clock: Clock, logger: Logger, disk = realDisk) {
   checkExposure(options);
   // grpc-js would write to standard error otherwise.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
@@ -105,8 +95,9 @@ export async function startCollector(
   });
   return {
     port: listener.port,
+    /** Pushes that are open. */
     pushes: () => pushes.count,
-    async stop() {
+    stop: async (): Promise<void> => {
       pushes.close();
       // Time for the answers to the pushes to reach the boxes.
       await endsWithin(clock, STOP_GRACE_MS, listener.drain());
@@ -157,20 +148,13 @@ async function socketServer({ tlsCert, tlsKey }: CollectorOptions): Promise<Sock
   });
 }
 
-interface Listener {
-  readonly port: number;
-  /** Takes no new connections and drains the open ones; resolves when they have ended. */
-  drain(): Promise<void>;
-  cut(): void;
-}
-
 /** Connections are accepted here and handed to grpc-js, which has no limit to their number. */
 async function listen(
   server: Server,
   listener: SocketServer,
   { host, port }: CollectorOptions,
   dropped: (peer: string) => void,
-): Promise<Listener> {
+) {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const open = new Set<Socket>();
   listener.on('connection', (socket: Socket) => {
@@ -188,11 +172,12 @@ async function listen(
   const { address } = await bind(listener, { kind: 'tcp', host, port }, `${host}:${port}`, '--listen');
   return {
     port: address.port,
-    drain() {
+    /** Takes no new connections and drains the open ones; resolves when they have ended. */
+    drain(): Promise<void> {
       injector.drain(STOP_GRACE_MS);
       return new Promise((resolve) => void listener.close(() => resolve()));
     },
-    cut() {
+    cut(): void {
       for (const socket of open) socket.destroy();
     },
   };

@@ -11,12 +11,6 @@ import { type Scope, scopes } from './outbox/event.ts';
 /** A subscription is served for at most this long after its token was revoked, plus the reader's second. */
 const READ_EVERY_MS = 2_000;
 
-export interface ConsumersOptions {
-  readonly tokens: TokenReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 export class Consumers {
   readonly #tokens: TokenReader;
   readonly #logger: Logger;
@@ -28,7 +22,7 @@ export class Consumers {
   #isKnown = false;
   #scopes: ReadonlyMap<string, readonly Scope[]> = new Map();
 
-  constructor({ tokens, clock, logger }: ConsumersOptions) {
+  constructor(tokens: TokenReader, clock: Clock, logger: Logger) {
     this.#tokens = tokens;
     this.#logger = logger;
     this.#loop = new Loop({ pass: (signal) => this.#read(signal), clock });

@@ -180,7 +180,7 @@ async function prepareWebhooks(
   onStop: OnStop,
 ): Promise<{ readonly webhooks: Webhooks; readonly consumers: Consumers }> {
   const clock = systemClock;
-  const consumers = new Consumers({ tokens, clock, logger });
+  const consumers = new Consumers(tokens, clock, logger);
   await consumers.start();
   onStop({ what: 'consumers', stop: () => consumers.stop() });
   const { maxBytes } = config.outbox;

@@ -7,7 +7,8 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 
-interface BudgetOptions {
+export interface BudgetOptions {
+  /** Of refdata.db, open and migrated. */
   readonly connection: Connection;
   /** The directory whose file system is measured. */
   readonly dir: string;

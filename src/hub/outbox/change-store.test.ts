@@ -87,7 +87,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
   const order: number[] = [];
   const ended = Promise.withResolvers<void>();
   const held = store.hold(async () => {
-    const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+    const side = new ImportConnection(path, 1 << 30, clock);
     side.change(author, (change) => {
       change.emit(recordEvent('x'));
       return change.emit(recordEvent('y'));
@@ -162,7 +162,7 @@ test('a disk without the free space asked for refuses changes', async (t) => {
 
 test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DAMAGED and remembered', async (t) => {
   const { store, path, dir, clock } = temporaryStore(t);
-  const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+  const side = new ImportConnection(path, 1 << 30, clock);
   side.connection.exec('BEGIN IMMEDIATE');
   await refused(store, 'STORAGE_FAILED');
   side.connection.exec('ROLLBACK');
@@ -178,7 +178,7 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
 
 test('while another program holds the lock only the first change waits for it, until one succeeds again', async (t) => {
   const { store, path, clock } = temporaryStore(t);
-  const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+  const side = new ImportConnection(path, 1 << 30, clock);
   t.after(() => side.close());
   const change = (): Promise<unknown> => store.commit(author, (one) => one.emit(recordEvent('k')));
   const refused = async (count: number): Promise<number> => {

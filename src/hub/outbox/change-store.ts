@@ -9,7 +9,7 @@ import type { Logger } from '../../shared/base/logger.ts';
 import { BackgroundCheck } from '../../shared/storage/background-check.ts';
 import { DatabaseFiles, FILE_LOST } from '../../shared/storage/database-files.ts';
 import type { Connection } from '../../shared/storage/open.ts';
-import { Budget, limitPages } from './budget.ts';
+import { Budget, type BudgetOptions, limitPages } from './budget.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Author } from './event.ts';
 import { storageError } from './storage-errors.ts';
@@ -22,17 +22,10 @@ type Prune = (audit: Audit) => (() => void) | undefined;
 /** Adds an audit record to the transaction; `at` is the wall clock's time. */
 export type Audit = (at: Instant, actor: string, action: string, subject: string, details: object) => void;
 
-export interface ChangeStoreOptions {
-  /** Of refdata.db, open and migrated; the store closes it. */
-  readonly connection: Connection;
-  readonly dir: string;
-  /** Bytes refdata.db may hold. */
-  readonly maxBytes: number;
-  /** Free bytes on the disk below which changes are refused. */
-  readonly minFreeBytes: number;
+/** The store closes the connection. */
+export interface ChangeStoreOptions extends BudgetOptions {
   /** The file was too large for a check before it was opened: it is checked in the background. */
   readonly unchecked?: boolean;
-  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -86,14 +79,15 @@ export class ChangeStore {
   #check: BackgroundCheck | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, dir, maxBytes, minFreeBytes, unchecked, clock, logger }: ChangeStoreOptions) {
+  constructor(options: ChangeStoreOptions) {
+    const { connection, maxBytes, unchecked, clock, logger } = options;
     this.connection = connection;
     this.#clock = clock;
     this.#logger = logger;
     limitPages(connection, maxBytes, true);
     this.#waitForLocks(lockWaitMs);
     this.#transactions = new Transactions(connection, clock);
-    this.#budget = new Budget({ connection, dir, maxBytes, minFreeBytes, clock });
+    this.#budget = new Budget(options);
     if (this.#transactions.rows.progress() === undefined) this.#transactions.run(() => beginProgress(connection));
     const progress = this.#transactions.rows.progress();
     if (progress === undefined) throw new Error('the progress row was not kept');

@@ -29,6 +29,7 @@ export const refdataFileName = 'refdata.db';
 const pageSize = 4_096;
 /** Upper levels and right edges of about ten b-trees, and the rows that the publisher reads ahead. */
 const cacheKib = 4_096;
+const importCacheKib = 16 * 1024;
 /** A file up to this size is checked before it is opened (64 MB/s read from a slow card: half a second). */
 const checkAtOpenBytes = 32 * 1024 * 1024;
 
@@ -99,23 +100,15 @@ function sizeOf(path: string): number {
   return existsSync(path) ? statSync(path).size : 0;
 }
 
-interface ImportConnectionOptions {
-  readonly path: string;
-  /** Bytes refdata.db may hold; a change beyond that fails with STORAGE_FULL. */
-  readonly maxBytes: number;
-  readonly cacheKib: number;
-  readonly clock: Clock;
-}
-
 /** For the import worker, while the main thread holds the write slot for it (ChangeStore.hold). */
 export class ImportConnection {
   readonly connection: Connection;
   readonly #transactions: Transactions;
 
-  /** Throws STORAGE_FAILED or STORAGE_DAMAGED. */
-  constructor({ path, maxBytes, cacheKib, clock }: ImportConnectionOptions) {
+  /** `maxBytes`: of refdata.db; a change beyond that fails with STORAGE_FULL. Throws STORAGE_FAILED or STORAGE_DAMAGED. */
+  constructor(path: string, maxBytes: number, clock: Clock) {
     try {
-      this.connection = openExisting({ path, cacheKib, walLimitBytes });
+      this.connection = openExisting({ path, cacheKib: importCacheKib, walLimitBytes });
       limitPages(this.connection, maxBytes, false);
       this.#transactions = new Transactions(this.connection, clock);
     } catch (error) {

@@ -20,18 +20,9 @@ export interface Actor {
  */
 export type Validity = Pick<RecordVersion, 'validFrom' | 'validTo'>;
 
-export interface NewDictionary {
-  readonly name: string;
-  readonly title: string;
-  readonly scope: Scope;
-  readonly schema?: JsonObject | null;
-}
+export type DictionaryPatch = Partial<Pick<Dictionary, 'title' | 'scope' | 'schema'>>;
 
-export interface DictionaryPatch {
-  readonly title?: string;
-  readonly scope?: Scope;
-  readonly schema?: JsonObject | null;
-}
+export type NewDictionary = Pick<Dictionary, 'name' | 'title' | 'scope'> & Pick<DictionaryPatch, 'schema'>;
 
 export interface DictionaryUpdate extends DictionaryPatch {
   /** Required if the scope widens. */

@@ -6,8 +6,6 @@ import { ImportConnection } from '../outbox/refdata-file.ts';
 import { type ImportCalls, type ImportRequest, ImportRun } from './bundle.ts';
 import type { ImportResult } from './face.ts';
 
-const cacheKib = 16 * 1024;
-
 /** Grows in place, so that a bundle is in memory once. */
 let bundle = new ArrayBuffer(0);
 
@@ -26,7 +24,7 @@ function throwIfStopped(): void {
 
 function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): ImportResult {
   const clock = { ...systemClock, wallMs: () => wallMs };
-  const connection = new ImportConnection({ path, maxBytes, cacheKib, clock });
+  const connection = new ImportConnection(path, maxBytes, clock);
   try {
     return connection.change(author, (change) =>
       new ImportRun(change, actor, true, throwIfStopped).run(format, new Uint8Array(bundle)),

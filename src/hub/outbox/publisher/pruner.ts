@@ -6,9 +6,10 @@ import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
 
-interface PrunerOptions {
+export interface PrunerOptions {
   readonly store: ChangeStore;
   readonly keepPublishedDays: number;
+  /** Webhooks still read rows above this: they are not removed. */
   readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;

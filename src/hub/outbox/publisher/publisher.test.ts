@@ -153,7 +153,7 @@ describe('the publisher', () => {
     publisher.start();
     await store.hold(async () => {
       const { ImportConnection } = await import('../refdata-file.ts');
-      const side = new ImportConnection({ path, maxBytes: 1 << 30, cacheKib: 1024, clock });
+      const side = new ImportConnection(path, 1 << 30, clock);
       side.change(author, (tx) => {
         for (let n = 0; n < 200; n++) tx.emit(recordEvent(`k${n}`));
       });

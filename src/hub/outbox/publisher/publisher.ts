@@ -3,31 +3,22 @@
  * broker, and each second. A row is published when the acknowledgement of the broker is committed; a process that stops before
  * sends the row again.
  */
-import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
-import type { Logger } from '../../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
-import type { ChangeStore } from '../change-store.ts';
 import type { Scope } from '../event.ts';
-import { Pruner } from './pruner.ts';
+import { Pruner, type PrunerOptions } from './pruner.ts';
 import { PublishScheduler } from './publish-scheduler.ts';
 import { ResultWriter } from './result-writer.ts';
 import { ReadAhead, type Row, WaitingRows } from './waiting-rows.ts';
 
-export interface PublisherOptions {
-  readonly store: ChangeStore;
+export interface PublisherOptions extends PrunerOptions {
   /** undefined: not configured; rows wait. The publisher starts and stops it. */
   readonly broker: Broker | undefined;
   readonly topicOf: (scope: Scope) => string;
   readonly deviceId: string;
   readonly maxAttempts: number;
   readonly inFlightBytes: number;
-  readonly keepPublishedDays: number;
-  /** Webhooks still read rows above this: they are not removed. */
-  readonly keepAbove?: (() => number) | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
 }
 
 export type PublisherStatus = ReturnType<Publisher['status']>;

@@ -66,7 +66,7 @@ test('polls each second without a wake-up', async (t) => {
   const { store, clock, planner, path } = await plannerRig(t, {});
   planner.start();
   await clock.pass(0);
-  const other = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
+  const other = new ImportConnection(path, 1e9, clock);
   other.change(author, (tx) => tx.emit(recordEvent('unheard of')));
   other.close();
   clock.advance(1_000);
@@ -205,7 +205,7 @@ test('while an import holds the file planning waits, and then plans what it brou
   await emitEach(store, ['a']);
   const end = Promise.withResolvers<void>();
   const held = store.hold(async () => {
-    const connection = new ImportConnection({ path, maxBytes: 1e9, cacheKib: 1_024, clock });
+    const connection = new ImportConnection(path, 1e9, clock);
     connection.change(author, (tx) => {
       tx.emit(recordEvent('imported'));
       tx.emit(recordEvent('with it'));
