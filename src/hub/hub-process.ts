@@ -22,7 +22,7 @@ import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
 import { startWatch, type Watch, type WatchOptions } from './health/watch.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
-import type { Upstream, UpstreamParts } from './log-shipping.ts';
+import type { UpstreamParts } from './log-shipping.ts';
 import { hubMigrations } from './migrations.ts';
 import { Admin } from './outbox/admin.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
@@ -30,6 +30,7 @@ import type { Scope } from './outbox/event.ts';
 import { Publisher, type PublisherOptions } from './outbox/publisher/publisher.ts';
 import { openRefdataFile, refdataFileName } from './outbox/refdata-file.ts';
 import { openRefdata, type Refdata } from './refdata/refdata.ts';
+import type { Shipper } from './upstream/shipper.ts';
 import { openWebhooks, type Webhooks } from './webhooks/webhooks.ts';
 
 /** After its limit the broker's client is released within a second, and acknowledgements are written. */
@@ -84,14 +85,14 @@ async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceP
     configurationRefused: start.configurationRefused(),
     listenerFault: http?.faults().join('; ') ?? '',
   });
-  const sources = [outbox, admin, host, ...(upstream ? [upstream.admin] : [])];
+  const sources = [outbox, admin, host, ...(upstream ? [upstream] : [])];
   const watch = watchAll(start, { client: line, hubFaults, sources }, onStop);
   const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
   const serving = await startHttpServer({
     ...parts,
     line,
     consoleDir,
-    ...(upstream && { upstream: upstream.admin }),
+    ...(upstream && { upstream }),
     ...views(store, config),
   });
   http = serving;
@@ -263,7 +264,7 @@ async function openUpstream(
   line: LineClient | undefined,
   events: Pick<UpstreamParts, 'publisher' | 'broker'>,
   onStop: OnStop,
-): Promise<Upstream | undefined> {
+): Promise<Shipper | undefined> {
   if (config.upstream.to === 'off' || line === undefined) return undefined;
   const { startUpstream } = await import('./log-shipping.ts');
   const upstream = await startUpstream({ config, line, ...events, clock: systemClock, logger });

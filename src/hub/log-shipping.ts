@@ -10,7 +10,6 @@ import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts
 import { lineLog } from './upstream/line-log.ts';
 import { PositionFile, positionFileName } from './upstream/persisted-state.ts';
 import { Shipper } from './upstream/shipper.ts';
-import { type UpstreamAdmin, UpstreamAlerts } from './upstream/status.ts';
 import type { Transport } from './upstream/transport.ts';
 
 export interface UpstreamParts {
@@ -23,25 +22,15 @@ export interface UpstreamParts {
   readonly logger: Logger;
 }
 
-export interface Upstream {
-  readonly admin: UpstreamAdmin;
-  assertAlive(): void;
-  stop(limitMs: number): Promise<void>;
-}
-
 /** Beyond a transport's own limits: librdkafka's time-outs, a collector's 60 s and a second for each kilobyte. */
 const SEND_MORE_MS = 60_000;
 const SLOWEST_BYTES_PER_MS = 1;
 
 /** Never waits for the line or the remote. */
-export async function startUpstream(parts: UpstreamParts): Promise<Upstream> {
+export async function startUpstream(parts: UpstreamParts): Promise<Shipper> {
   const { config, line, clock, logger } = parts;
   const { to, batchBytes } = config.upstream;
-  const events = new ChangeEvents(
-    () => parts.publisher.status(),
-    () => parts.broker?.state(),
-    clock,
-  );
+  const events = new ChangeEvents(parts.publisher, parts.broker, clock);
   const shipper = new Shipper({
     transport: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
     line: lineLog(line, clock),
@@ -55,13 +44,8 @@ export async function startUpstream(parts: UpstreamParts): Promise<Upstream> {
     clock,
     logger,
   });
-  const alerts = new UpstreamAlerts(clock.monoMs());
   shipper.start();
-  return {
-    admin: { status: () => shipper.status(), alerts: () => alerts.look(shipper.status(), clock.monoMs()) },
-    assertAlive: () => shipper.assertAlive(),
-    stop: (limitMs) => shipper.stop(limitMs),
-  };
+  return shipper;
 }
 
 async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
@@ -83,39 +67,43 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
 
 // Change events take precedence over the serial log: whether some can be sent now, and whether their broker is reachable.
 
-type Publishing = Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
-type Reachability = Pick<BrokerState, 'connected' | 'reason'>;
+interface Publishing {
+  status(): Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
+}
+interface Reachability {
+  state(): Pick<BrokerState, 'connected' | 'reason'>;
+}
 
 /** Rows that have not moved for so long are refused or have no partition: the serial log does not wait for them. */
 const STUCK_MS = 30_000;
 
 export class ChangeEvents {
-  readonly #publishing: () => Publishing;
-  readonly #broker: () => Reachability | undefined;
+  readonly #publisher: Publishing;
+  readonly #broker: Reachability | undefined;
   readonly #clock: Clock;
   #published = -1;
   /** When one was published last, or none waited. */
   #movedMs: number;
 
-  /** `broker` answers undefined if none is configured. */
-  constructor(publishing: () => Publishing, broker: () => Reachability | undefined, clock: Clock) {
-    this.#publishing = publishing;
+  /** `broker`: undefined if none is configured. */
+  constructor(publisher: Publishing, broker: Reachability | undefined, clock: Clock) {
+    this.#publisher = publisher;
     this.#broker = broker;
     this.#clock = clock;
     this.#movedMs = clock.monoMs();
   }
 
   busy(): boolean {
-    const { waiting, publishedTotal } = this.#publishing();
+    const { waiting, publishedTotal } = this.#publisher.status();
     const nowMs = this.#clock.monoMs();
     if (waiting === 0 || publishedTotal !== this.#published) this.#movedMs = nowMs;
     this.#published = publishedTotal;
-    return waiting > 0 && this.#broker()?.connected === true && nowMs - this.#movedMs < STUCK_MS;
+    return waiting > 0 && this.#broker?.state().connected === true && nowMs - this.#movedMs < STUCK_MS;
   }
 
   /** Why the broker is unreachable; '': it is reachable, or that is unknown. */
   outage(): string {
-    const broker = this.#broker();
+    const broker = this.#broker?.state();
     return broker === undefined || broker.connected ? '' : broker.reason;
   }
 }

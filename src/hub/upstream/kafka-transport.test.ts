@@ -186,15 +186,11 @@ describe('the Kafka transport', () => {
 });
 
 describe('change events', () => {
-  it('go first while they can go, and not where they are stuck', () => {
+  it('take precedence while they can be sent, and not while they are stuck', () => {
     const clock = new FakeClock();
     const now = { waiting: 0, publishedTotal: 0 };
-    let broker: { connected: boolean; reason: string } | undefined = { connected: true, reason: '' };
-    const events = new ChangeEvents(
-      () => now,
-      () => broker,
-      clock,
-    );
+    let broker = { connected: true, reason: '' };
+    const events = new ChangeEvents({ status: () => now }, { state: () => broker }, clock);
     assert.equal(events.busy(), false);
     now.waiting = 5;
     assert.equal(events.busy(), true);
@@ -207,9 +203,9 @@ describe('change events', () => {
     assert.equal(events.busy(), false, 'none has moved for 30 s');
     now.publishedTotal = 2;
     assert.equal(events.busy(), true);
-    broker = { connected: false, reason: 'away' };
-    assert.deepEqual([events.busy(), events.outage()], [false, 'away']);
-    broker = undefined;
-    assert.deepEqual([events.busy(), events.outage()], [false, '']);
+    broker = { connected: false, reason: 'unreachable' };
+    assert.deepEqual([events.busy(), events.outage()], [false, 'unreachable']);
+    const unconfigured = new ChangeEvents({ status: () => now }, undefined, clock);
+    assert.deepEqual([unconfigured.busy(), unconfigured.outage()], [false, '']);
   });
 });

@@ -3,6 +3,7 @@
  * when the remote has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
  * takes; memory holds one batch and the entries read for the next.
  */
+import type { Alert } from '../../shared/base/alerts.ts';
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
@@ -15,7 +16,7 @@ import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
 import { PersistedState, type Positions } from './persisted-state.ts';
-import type { UpstreamState, UpstreamStatus } from './status.ts';
+import { type UpstreamAdmin, UpstreamAlerts, type UpstreamState, type UpstreamStatus } from './status.ts';
 import type { SendOutcome, Transport, UpstreamSettings } from './transport.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
@@ -53,13 +54,14 @@ interface Held {
   readonly correctsTo: number;
 }
 
-export class Shipper {
+export class Shipper implements UpstreamAdmin {
   readonly #o: ShipperOptions;
   readonly #stats: UpstreamStats;
   readonly #cursor: LogCursor;
   readonly #persistedState: PersistedState;
   readonly #pace: Pace;
   readonly #loop: Loop;
+  readonly #alerts: UpstreamAlerts;
   #isLoaded = false;
   #held: Held | undefined;
   /** Bytes of a batch, where the remote has found a larger one too large. */
@@ -78,6 +80,7 @@ export class Shipper {
     const { batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = settings;
     this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
+    this.#alerts = new UpstreamAlerts(clock.monoMs());
     this.#stats = new UpstreamStats(logger, transport.name);
     this.#cursor = new LogCursor({ ...options, lingerMs, stats: this.#stats });
     this.#persistedState = new PersistedState({ ...options, maxBytesPerDay, stats: this.#stats, cursor: this.#cursor });
@@ -121,6 +124,10 @@ export class Shipper {
       position: current?.afterId ?? 0,
       logId: current?.logId ?? '',
     };
+  }
+
+  alerts(): readonly Alert[] {
+    return this.#alerts.look(this.status(), this.#o.clock.monoMs());
   }
 
   async #pass(signal: AbortSignal): Promise<number> {
