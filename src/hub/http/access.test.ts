@@ -19,7 +19,7 @@ const owners = {
 } as const;
 
 describe('access', () => {
-  it('to every route is for those with its role, and for nobody else', async (t) => {
+  it('to every route is for tokens with its role only', async (t) => {
     const { call, tokens } = await startTestServer(t);
     const routes = routesOf((await call('GET', '/openapi.json')).json as JsonObject);
     assert.ok(routes.length > 50);

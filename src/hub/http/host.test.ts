@@ -28,7 +28,7 @@ test('alerts of the outbox, of webhooks and of the machine are listed together, 
   assert.deepEqual((await ask('GET', '/api/v1/alerts')).json, { items, nextCursor: null });
 });
 
-test('metrics of the machine: a number for what is known, no series for what cannot be told', async (t) => {
+test('metrics of the machine: a number for each known figure, no series for an unknown one', async (t) => {
   const { call, host } = await startTestServer(t);
   const series = async (): Promise<Map<string, number>> => {
     const { text } = await call('GET', '/metrics');

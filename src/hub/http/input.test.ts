@@ -9,7 +9,7 @@ const dictionary = { name: 'd', title: 'D', scope: 'PUBLIC' };
 const records = '/api/v1/dictionaries/d/records';
 
 describe('bad input', () => {
-  it('of a body is told with every reason at once, each naming its field', async (t) => {
+  it('of a body is reported with every reason at once, each naming its field', async (t) => {
     const { ask } = await startTestServer(t);
     const { status, json } = await ask('POST', '/api/v1/dictionaries?dry=1', {
       name: 7,
@@ -49,7 +49,7 @@ describe('bad input', () => {
     assert.equal((many.json.reasons as string[]).length, 1_001);
   });
 
-  it('of limits is told together with what the reference data find', async (t) => {
+  it('of limits is reported together with the faults that the reference data find', async (t) => {
     const { ask } = await startTestServer(t);
     const schema = { properties: { n: { type: 'integer' } } };
     assert.equal((await ask('POST', '/api/v1/dictionaries', { ...dictionary, schema })).status, 201);
@@ -115,7 +115,7 @@ describe('bad input', () => {
     }
   });
 
-  it('of a query is told too', async (t) => {
+  it('of a query is reported, too', async (t) => {
     const { ask } = await startTestServer(t);
     for (const [query, reason] of [
       ['limit=0', 'limit must be a whole number from 1 to 1000, not 0'],
@@ -185,7 +185,7 @@ describe('bad input', () => {
     assert.equal((await send('\ufeff{"businessKey":"a","data":{"n":9007199254740992,"x":1e22}}')).status, 201);
   });
 
-  it('of another type, packed, or too large is refused, and the connection goes on', async (t) => {
+  it('of another type, packed, or too large is refused, and the connection stays open', async (t) => {
     const { call, tokens, ask } = await startTestServer(t, { http: { max_body_bytes: 4_096 } });
     await ask('POST', '/api/v1/dictionaries', dictionary);
     const json = { businessKey: 'a', data: {} };

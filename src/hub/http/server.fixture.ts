@@ -134,7 +134,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body, where it is JSON; read as `unknown` by nobody but tests, hence loose. */
+  /** The body if it is JSON. Only tests read it, hence the loose type. */
   readonly json: Readonly<Record<string, unknown>>;
 }
 

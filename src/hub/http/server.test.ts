@@ -93,7 +93,7 @@ function makeDictionary(server: TestServer): string {
 }
 
 describe('garbage on the wire', () => {
-  it('is answered with a problem and the end of the connection, and harms nobody else', async (t) => {
+  it('is answered with a problem and the end of the connection, and harms no other client', async (t) => {
     const server = await startTestServer(t);
     const cases: readonly (readonly [string, number, string])[] = [
       ['GARBAGE\r\n\r\n', 400, 'MALFORMED'],
@@ -284,7 +284,7 @@ describe('connections', () => {
     });
   });
 
-  it('that ask first whether to send a body are told so by their final answer, or told to go on', async (t) => {
+  it('that ask first whether to send a body get their final answer, or 100 Continue', async (t) => {
     const server = await startTestServer(t);
     const body = JSON.stringify(dictionary);
     const asking = (length: number, path = '/api/v1/dictionaries', token = server.tokens.all): string =>
@@ -340,7 +340,7 @@ async function startTls(t: TestContext, options: TestOptions = {}) {
 }
 
 describe('listeners', () => {
-  it('give the Unix socket to owner and group, and take it away again', async (t) => {
+  it('give the Unix socket to owner and group, and remove it at the stop', async (t) => {
     const server = await startTestServer(t);
     assert.equal(statSync(server.socketPath).mode & 0o777, 0o660);
     assert.equal(server.http.addresses[1], `unix:${server.socketPath}`);
@@ -348,7 +348,7 @@ describe('listeners', () => {
     assert.equal(existsSync(server.socketPath), false);
   });
 
-  it('replace a socket that nobody listens on, and no other file', async (t) => {
+  it('replace a socket without a listener, and no other file', async (t) => {
     const dir = temporaryDir(t);
     const stale = join(dir, 'stale.sock');
     await leaveStale(stale);
@@ -431,7 +431,7 @@ describe('listeners', () => {
     for (const one of wires) await one.rest();
   });
 
-  it('of TLS serve nobody without a certificate that can be used, and this machine goes on', async (t) => {
+  it('of TLS serve no client without a usable certificate, and this machine is served', async (t) => {
     const file = join(temporaryDir(t), 'x.pem');
     writeFileSync(file, 'no certificate');
     const { server, port } = await startTls(t, { tls: { cert_file: file, key_file: file } });
@@ -497,7 +497,7 @@ describe('a stop', () => {
   });
 });
 
-/** What a killed process leaves: a socket's file that nobody listens on. */
+/** What a killed process leaves: a socket's file without a listener. */
 async function leaveStale(path: string): Promise<void> {
   const { spawnSync } = await import('node:child_process');
   spawnSync(process.execPath, [

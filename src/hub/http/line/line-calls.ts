@@ -70,7 +70,7 @@ export class LineCalls {
 
   #known(): LineClient {
     if (this.#client !== undefined) return this.#client;
-    throw away('grpc.listen names no Unix socket to ask it on');
+    throw unreachable('grpc.listen names no Unix socket to ask it on');
   }
 }
 
@@ -90,15 +90,15 @@ export function refusalOf({ status, error }: Refusable, code: string | undefined
 /** Of a call that failed. */
 export function failureOf(thrown: unknown, code: string | undefined): LinesideError {
   if (thrown instanceof LinesideError) {
-    return thrown.code === 'REQUEST_TIMEOUT' ? away(thrown.message, thrown) : thrown;
+    return thrown.code === 'REQUEST_TIMEOUT' ? unreachable(thrown.message, thrown) : thrown;
   }
-  if (!(thrown instanceof ClientError)) return away(messageOf(thrown), thrown);
+  if (!(thrown instanceof ClientError)) return unreachable(messageOf(thrown), thrown);
   const meant = known(code) ?? byStatus[thrown.code];
-  if (meant === undefined) return away(thrown.details, thrown);
+  if (meant === undefined) return unreachable(thrown.details, thrown);
   return new LinesideError(meant, thrown.details, { cause: thrown });
 }
 
-export function away(why: string, cause?: unknown): LinesideError {
+export function unreachable(why: string, cause?: unknown): LinesideError {
   return new LinesideError('NOT_READY', `the line does not answer: ${why}`, {
     cause,
     hint: 'is it running? see "lineside status" and the journal of lineside.service',

@@ -22,7 +22,7 @@ function sample(t: TestContext) {
   let asked = 0;
   const status = async (): Promise<lineside.v1.LineStatus> => {
     asked += 1;
-    if (said === undefined) throw new Error('away');
+    if (said === undefined) throw new Error('unreachable');
     const { uptimeMs, portState = 3, currentPortName = '', kernel, ...counters } = said;
     return lineside.v1.LineStatus.fromObject({
       uptimeMs,

@@ -118,7 +118,7 @@ describe('a page of the log', () => {
     assert.deepEqual(log.requests, []);
   });
 
-  it('tells of entries that were lost where they would stand', () => {
+  it('reports lost entries in their place', () => {
     const entry = (id: number) => ({
       id,
       entry: { dir: 1, timestamp: 5, rawData: Buffer.from('x'), note: '' },
@@ -130,8 +130,8 @@ describe('a page of the log', () => {
       gaps: [gap(1, 4), gap(6, 8), gap(10, 12)],
       nextAfterId: 12,
     });
-    const told = [...batchLines(batch)].map((line) => Object.values(line).slice(0, 3).join(' '));
-    assert.deepEqual(told, ['gap 1 4', 'entry 5 rx', 'gap 6 8', 'entry 9 rx', 'gap 10 12', 'position 12']);
+    const shown = [...batchLines(batch)].map((line) => Object.values(line).slice(0, 3).join(' '));
+    assert.deepEqual(shown, ['gap 1 4', 'entry 5 rx', 'gap 6 8', 'entry 9 rx', 'gap 10 12', 'position 12']);
     assert.deepEqual([...batchLines(batch)][1], {
       type: 'entry',
       id: 5,
@@ -180,7 +180,7 @@ describe('a follower of the log', () => {
     assert.equal(reader.hasEnded(), false);
   });
 
-  it('that goes away ends its stream of the line at once', async (t) => {
+  it('that disconnects ends its stream of the line at once', async (t) => {
     // A clock that does not advance: nothing but the end of the connection can end it.
     const { log, read } = await startWithLine(t, { parts: { clock: new FakeClock() } });
     const reader = await read('follow=true');
@@ -202,13 +202,13 @@ describe('a follower of the log', () => {
         socket.once('connect', () => leave(turns));
       });
     for (let turns = 0; turns < 60; turns += 1) await goes(turns);
-    await until('nobody reads the line', () => log.readers === 0);
+    await until('the line has no reader', () => log.readers === 0);
     for (let i = 0; i < LOG_STREAMS.follow.perReader; i += 1) {
       await until('a place', async () => (await read('follow=true')).status === 200);
     }
   });
 
-  it('is told why when the line ends the stream', async (t) => {
+  it('gets the reason when the line ends the stream', async (t) => {
     const { log, read } = await startWithLine(t);
     log.record(RX, 1, Buffer.from('x'));
     const reader = await read('follow=true');
@@ -218,7 +218,7 @@ describe('a follower of the log', () => {
     assert.deepEqual(reader.lines.at(-1), { type: 'end', code: 'LOG_LOST', message: '17 entries are gone' });
   });
 
-  it('is told when the line goes away', async (t) => {
+  it('gets the reason when the line disconnects', async (t) => {
     const { log, read, stopLine } = await startWithLine(t);
     log.record(RX, 1, Buffer.from('x'));
     const reader = await read('follow=true');
@@ -228,7 +228,7 @@ describe('a follower of the log', () => {
     assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'NOT_READY']);
   });
 
-  it('is told when its token is revoked, and gets nothing after that', async (t) => {
+  it('gets the reason when its token is revoked, and nothing after that', async (t) => {
     const clock = new FakeClock();
     const logged: string[] = [];
     const warn = (message: string, fields: object = {}): void =>
@@ -250,7 +250,7 @@ describe('a follower of the log', () => {
     assert.equal(reader.of('entry').length, 0);
   });
 
-  it('is told when the service stops, which does not wait for it', async (t) => {
+  it('gets the reason when the service stops, which does not wait for it', async (t) => {
     const { http, log, read } = await startWithLine(t, { parts: { clock: new FakeClock() } });
     const reader = await read('follow=true');
     await until('the line is read', () => log.readers === 1);

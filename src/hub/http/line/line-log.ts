@@ -15,7 +15,7 @@ import {
   STREAM_PIECE_BYTES,
   STREAM_REAUTHENTICATE_MS,
 } from '../limits.ts';
-import { away, failureOf, type LineCalls } from './line-calls.ts';
+import { failureOf, type LineCalls, unreachable } from './line-calls.ts';
 
 /** serial.SerialLogEntry.Direction, in its order. */
 const directions = ['tx', 'rx'] as const;
@@ -37,7 +37,9 @@ export async function logLines(parts: LogParts): Promise<AsyncIterable<Buffer>> 
     { signal: stream.signal, onHeader: () => begun.resolve() },
   );
   const reading = new BatchReader(batches[Symbol.asyncIterator](), parts);
-  const late = clock.timer(LINE_ANSWER_MS, () => begun.reject(away(`no answer within ${LINE_ANSWER_MS / 1_000} s`)));
+  const late = clock.timer(LINE_ANSWER_MS, () =>
+    begun.reject(unreachable(`no answer within ${LINE_ANSWER_MS / 1_000} s`)),
+  );
   try {
     await Promise.race([begun.promise, reading.failed]);
   } finally {
@@ -125,7 +127,7 @@ class BatchReader {
   /** The last line of a stream that the service or the line ended, with the reason. */
   #end(follow: boolean): object | undefined {
     const { aborted, reason } = this.#signal;
-    const isDone = this.#got?.done === true && follow ? away('it ended the stream') : undefined;
+    const isDone = this.#got?.done === true && follow ? unreachable('it ended the stream') : undefined;
     const error: unknown = aborted ? reason : (this.#failure ?? isDone);
     return error instanceof LinesideError ? { type: 'end', code: error.code, message: error.message } : undefined;
   }

@@ -94,7 +94,7 @@ describe('the line over HTTP', () => {
     }
   });
 
-  it('of a line that tells no codes is judged by its status', () => {
+  it('of a line that sends no codes is derived from its status', () => {
     const answer = (status: serial.StatusCode): string | undefined =>
       refusalOf({ status, error: 'why' }, undefined)?.code;
     const { StatusCode } = serial;
@@ -116,7 +116,7 @@ describe('the line over HTTP', () => {
     assert.equal(errorCatalogue[failureOf(new Error('broken'), undefined).code].http, 503);
   });
 
-  it('that is away is 503', async (t) => {
+  it('that is unreachable is 503', async (t) => {
     const { call, tokens, stopLine } = await startWithLine(t);
     const token = tokens.operator;
     assert.equal((await call('GET', '/api/v1/line', { token })).status, 200);
@@ -180,13 +180,13 @@ describe('sending over HTTP', () => {
     assert.deepEqual(line.sends, []);
   });
 
-  it('is taken back when the client goes away before the bytes have reached the port', async (t) => {
+  it('is cancelled when the client disconnects before the bytes have reached the port', async (t) => {
     const { tokens, line, port } = await startWithLine(t);
     const held: AbortSignal[] = [];
     line.onSend = ({ signal }) => {
       held.push(signal);
       return new Promise((_, reject) => {
-        signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller went away')));
+        signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller disconnected')));
       });
     };
     const headers = { authorization: `Bearer ${tokens.operator}`, 'content-type': 'application/json' };
@@ -200,7 +200,7 @@ describe('sending over HTTP', () => {
 });
 
 describe('whoami', () => {
-  it('tells every token its name and roles, and the Unix socket that it may do everything', async (t) => {
+  it('shows each token its name and roles, and the Unix socket every role', async (t) => {
     const { call, tokens, socketPath } = await startTestServer(t);
     const ask = async (token: string | undefined) => (await call('GET', '/api/v1/whoami', { token })).json;
     assert.deepEqual(await ask(tokens.viewer), { name: 'viewer', roles: ['viewer'] });

@@ -72,7 +72,7 @@ describe('the OpenAPI document', () => {
     }
   });
 
-  it('tells names, keys, versions and cursors apart from what is none', async (t) => {
+  it('has patterns that only names, keys, versions and cursors match', async (t) => {
     const { call } = await startTestServer(t);
     const paths = at((await call('GET', '/openapi.json')).json as JsonObject, 'paths');
     const records = '/api/v1/dictionaries/{name}/records';

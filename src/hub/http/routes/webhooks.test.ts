@@ -75,7 +75,7 @@ describe('subscriptions over HTTP', () => {
     assert.equal((await ask('DELETE', `${all}/1`, undefined, { 'x-change-reason': 'x'.repeat(1_001) })).status, 422);
   });
 
-  it('get another secret, which is answered to nobody', async (t) => {
+  it('get another secret, which no answer shows', async (t) => {
     const { ask, webhooks } = await subscribed(t);
     const one = `${all}/1/rotate-secret`;
     const rotated = await ask('POST', one, { secret, graceSeconds: 0, changeReason: 'leak' });
@@ -114,7 +114,7 @@ describe('faults of a subscription', () => {
     return problem.reasons;
   };
 
-  it('of limits and of the URL are told at once, by the room', async (t) => {
+  it('of limits and of the URL are reported at once, by the room', async (t) => {
     const server = await startTestServer(t);
     const json = {
       name: 'x'.repeat(129),
@@ -144,7 +144,7 @@ describe('faults of a subscription', () => {
     assert.equal((patch.json.reasons as string[]).length, 4);
   });
 
-  it('of missing fields are told together with what is wrong with the others', async (t) => {
+  it('of missing fields are reported together with the faults of the others', async (t) => {
     const server = await startTestServer(t);
     assert.deepEqual(await reasonsOf(server, { url: 'https://10.0.0.1/' }), [
       'name is missing',
@@ -166,7 +166,7 @@ describe('faults of a subscription', () => {
     }
   });
 
-  it('of shape are told without asking the room, each by its field', async (t) => {
+  it('of shape are reported without asking the room, each by its field', async (t) => {
     const server = await startTestServer(t);
     const json = { name: 7, secret: [1], scopes: 'PUBLIC', dictionaries: ['a', 1], active: 'yes', colour: 'red' };
     assert.deepEqual(

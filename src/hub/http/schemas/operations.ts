@@ -11,7 +11,7 @@ export const AuditQuery = exact({
 
 const figure = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: unknown.` });
-const told = (description: string) =>
+const yesOrNo = (description: string) =>
   choice(['yes', 'no', 'unknown'], `${description} unknown: the kernel does not tell, which is not "no".`);
 
 export const operationComponents = {
@@ -93,8 +93,8 @@ export const operationComponents = {
     uptimeSeconds: count('Since the machine was switched on.'),
     ageSeconds: count('Of what was measured.'),
     temperatureCelsius: figure('Of the processor.'),
-    throttled: told('The processor is slowed down now, by heat or for want of voltage.'),
-    underVoltage: told('The supply voltage is too low now.'),
+    throttled: yesOrNo('The processor is slowed down now, by heat or for want of voltage.'),
+    underVoltage: yesOrNo('The supply voltage is too low now.'),
     memory: exact({ totalBytes: figure('All there is.'), availableBytes: figure('Without swapping.') }),
     load: exact({
       averages: Type.Array(Type.Number(), { description: 'Runnable threads over 1, 5 and 15 minutes.' }),

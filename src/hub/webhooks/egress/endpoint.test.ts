@@ -80,7 +80,7 @@ describe('a URL', () => {
     });
   }
 
-  it('tells every fault of its form at once', () => {
+  it('is refused with every fault of its form at once', () => {
     const { faults } = parseUrl(' https:\\\\user@hooks.example:0/');
     assert.equal(faults.length, 5, faults.join('; '));
     const long = parseUrl(`http://user@10.0.0.1:22/${'a'.repeat(maxUrlCharacters)}`);

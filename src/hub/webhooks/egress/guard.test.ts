@@ -208,7 +208,7 @@ describe('the egress guard, of a URL whose host is a name,', () => {
     ]);
   });
 
-  it('tells faults of the form and of where it leads together', async () => {
+  it('reports faults of the form and of the addresses together', async () => {
     const { egress } = site({ names: { 'bad.example': ['10.0.0.1'] } });
     const reasons = await egress.faults('https://user@bad.example:8443/');
     assert.equal(reasons.length, 3);

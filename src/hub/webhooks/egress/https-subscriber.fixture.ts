@@ -263,7 +263,7 @@ export class Subscriber {
       [...this.#sockets].find(([tcp]) => tcp.remotePort === socket.remotePort) ?? [];
     const received: Received = { method, path, headers, rawHeaders, body: Buffer.alloc(0), connection };
     this.received.push(received);
-    // A peer that goes away while a script reads is part of many tests.
+    // A peer that disconnects while a script reads is part of many tests.
     Promise.resolve(this.script({ received, request, response, socket, tcp })).catch(() => {});
   }
 }

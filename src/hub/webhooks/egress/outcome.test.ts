@@ -42,7 +42,7 @@ describe('an error of an attempt', () => {
     });
   }
 
-  it('of the guard keeps every reason, and tells each in its message', () => {
+  it('of the guard keeps every reason, and has each in its message', () => {
     const failure = failureOf(new EgressRefused(['one', 'two']), 'resolve', host);
     assert.deepEqual(failure, {
       cause: 'ssrf',

@@ -244,7 +244,7 @@ describe('the resolver', () => {
     );
   });
 
-  it('lets at most 64 names wait, and tells the next to try again', async () => {
+  it('lets at most 64 names wait, and refuses the next for now', async () => {
     const { resolver, end, running } = desk();
     const names = Array.from({ length: maxLookups + maxWaitingNames }, (_, n) => `n${n}`);
     const all = names.map((name) => resolver.resolve(name, forever));
