@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { addToken, revokeToken } from '../shared/auth/token-file.ts';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import { recordingLogger } from '../shared/base/logger.fixture.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { Consumers } from './consumers.ts';
 
 const at = new Date('2026-01-02T03:04:05Z');
 
-function consumersOn(t: TestContext, logger: Logger = silentLogger) {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-consumers-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  const file = join(dir, 'tokens.json');
+function consumersOn(t: TestContext) {
+  const file = join(temporaryDirectory(t), 'tokens.json');
+  const { logger, lines } = recordingLogger();
   const clock = new FakeClock();
   const consumers = new Consumers(new TokenReader(file, clock, logger), clock, logger);
   t.after(() => consumers.stop());
@@ -28,7 +27,7 @@ function consumersOn(t: TestContext, logger: Logger = silentLogger) {
     clock.advance(2_000);
     await until('the look to end', async () => clock.pendingTimers === 1);
   };
-  return { file, clock, consumers, look, changes: () => changes };
+  return { file, clock, lines, consumers, look, changes: () => changes };
 }
 
 describe('consumers', () => {
@@ -83,38 +82,35 @@ describe('consumers', () => {
   });
 
   it('stay what they were while the file cannot be read', async (t) => {
-    const errors: string[] = [];
-    const logger = { ...silentLogger, error: (message: string) => errors.push(message) };
-    const { file, consumers, look, changes } = consumersOn(t, logger);
+    const { file, lines, consumers, look, changes } = consumersOn(t);
     addToken(file, 'erp', ['reader'], at);
     await consumers.start();
     writeFileSync(file, '{"tokens": 7}');
     await look();
-    assert.deepEqual([consumers.scopesOf('erp'), changes(), errors.length], [['PUBLIC'], 1, 1]);
+    assert.deepEqual([consumers.scopesOf('erp'), changes(), lines.length], [['PUBLIC'], 1, 1]);
     rmSync(file);
     await look();
     assert.deepEqual([consumers.scopesOf('erp'), changes()], [undefined, 2]);
   });
 
-  it('are looked at again although one who was told has failed, and the others are told', async (t) => {
-    const errors: string[] = [];
-    const logger = { ...silentLogger, error: (message: string) => errors.push(message) };
-    const { file, consumers, look } = consumersOn(t, logger);
-    const told: string[] = [];
+  it('are read again although a listener has failed, and the others are notified', async (t) => {
+    const { file, lines, consumers, look } = consumersOn(t);
+    const notified: string[] = [];
     consumers.onChanged(() => {
       throw new Error('no room');
     });
-    consumers.onChanged(() => told.push('second'));
+    consumers.onChanged(() => notified.push('second'));
     await consumers.start();
     for (const name of ['a', 'b']) {
       addToken(file, name, ['reader'], at);
       await look();
     }
-    assert.deepEqual(told, ['second', 'second']);
-    assert.deepEqual(errors, ['what follows from changed tokens failed', 'what follows from changed tokens failed']);
+    assert.deepEqual(notified, ['second', 'second']);
+    const failed = 'error what follows from changed tokens failed error="no room"';
+    assert.deepEqual(lines, [failed, failed]);
   });
 
-  it('are not looked at any more after a stop, and what a look finds then is not told', async (t) => {
+  it('are not read any more after a stop, and the result of a late read is not reported', async (t) => {
     const { file, clock, consumers, changes } = consumersOn(t);
     await consumers.start();
     addToken(file, 'erp', ['reader'], at);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { revokeToken } from '../../shared/auth/token-file.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
+import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import { mayCall } from './access.ts';
 import { routesOf, startTestServer } from './server.fixture.ts';
@@ -79,11 +79,7 @@ describe('access', () => {
   });
 
   it('that was refused is logged at a bounded pace, without tokens or keys', async (t) => {
-    const lines: string[] = [];
-    const logger = {
-      ...silentLogger,
-      warn: (message: string, fields?: object) => lines.push(`${message} ${JSON.stringify(fields)}`),
-    };
+    const { logger, lines } = recordingLogger();
     const clock = new FakeClock();
     const { call, tokens } = await startTestServer(t, { logger, parts: { clock } });
     const path = '/api/v1/dictionaries/d/records/very-secret-key';
@@ -92,7 +88,7 @@ describe('access', () => {
     assert.equal(lines.length, 1);
     clock.advance(60_000);
     assert.equal(lines.length, 2);
-    assert.match(lines[1] ?? '', /"refusals":20/);
+    assert.match(lines[1] ?? '', /refusals=20\b/);
     assert.match(lines[1] ?? '', /PUT \/api\/v1\/dictionaries\/:name\/records\/:key/);
     for (const line of lines) assert.doesNotMatch(line, /very-secret-key|wrong-token|lsd_/);
   });

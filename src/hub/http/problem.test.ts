@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
+import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { problemOf, titles } from './problem.ts';
 import { at, startTestServer } from './server.fixture.ts';
 
@@ -39,11 +39,7 @@ describe('problems', () => {
   });
 
   it('tell nothing of what was not foreseen, neither to the caller nor in the log', async (t) => {
-    const lines: string[] = [];
-    const logger = {
-      ...silentLogger,
-      error: (message: string, fields?: object) => lines.push(`${message} ${JSON.stringify(fields)}`),
-    };
+    const { logger, lines } = recordingLogger();
     const { ask, outbox } = await startTestServer(t, { logger });
     for (const failure of [
       new Error('key-of-a-customer'),
@@ -59,7 +55,7 @@ describe('problems', () => {
       assert.match(text, /urn:lineside:request:mine-1/);
     }
     assert.equal(lines.length, 3);
-    assert.match(lines[0] ?? '', /"request":"mine-1"/);
+    assert.match(lines[0] ?? '', /request=mine-1 /);
     assert.match(lines[0] ?? '', /problem\.test/);
     for (const line of lines) assert.doesNotMatch(line, /customer/);
   });

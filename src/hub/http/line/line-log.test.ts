@@ -7,7 +7,7 @@ import { RX, TX } from '../../../line/log/entry.ts';
 import { addToken, revokeToken } from '../../../shared/auth/token-file.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import { until, within } from '../../../shared/base/wait.fixture.ts';
 import { lineside } from '../../../shared/proto/services.ts';
 import { LOG_STREAMS, MAX_LOG_ENTRIES, SLOW_STALLED_MS, STREAM_ALIVE_MS, STREAM_REAUTHENTICATE_MS } from '../limits.ts';
@@ -230,10 +230,8 @@ describe('a follower of the log', () => {
 
   it('gets the reason when its token is revoked, and nothing after that', async (t) => {
     const clock = new FakeClock();
-    const logged: string[] = [];
-    const warn = (message: string, fields: object = {}): void =>
-      void logged.push(`${message} ${JSON.stringify(fields)}`);
-    const { log, read, dir } = await startWithLine(t, { logger: { ...silentLogger, warn }, parts: { clock } });
+    const { logger, lines: logged } = recordingLogger();
+    const { log, read, dir } = await startWithLine(t, { logger, parts: { clock } });
     const reader = await read('follow=true', 'viewer');
     const other = await read('follow=true', 'operator');
     await until('both are read', () => log.readers === 2);

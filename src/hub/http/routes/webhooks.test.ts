@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import { startTestServer, type TestServer } from '../server.fixture.ts';
 import { attempt } from '../webhooks.fixture.ts';
 
@@ -237,9 +238,7 @@ describe('a secret', () => {
   });
 
   it('is never logged', async (t) => {
-    const lines: string[] = [];
-    const line = (message: string, fields?: object): number => lines.push(`${message} ${JSON.stringify(fields)}`);
-    const logger = { debug: line, info: line, warn: line, error: line };
+    const { logger, lines } = recordingLogger();
     const { ask, call, webhooks } = await startTestServer(t, { logger });
     await ask('POST', all, { ...wanted, name: 7 });
     await call('POST', all, { token: 'lsd_nobody', json: wanted });

@@ -5,7 +5,7 @@ import { cpSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock, settled } from '../../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import {
   holdStore,
   openStoreIn,
@@ -116,9 +116,7 @@ test('a process killed in or after any of its transactions loses no delivery and
 test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
   const { store, clock } = temporaryStore(t);
   const cache = await cacheOf(store);
-  const said: string[] = [];
-  const say = (message: string): void => void said.push(message);
-  const logger = { ...silentLogger, info: say, warn: say, error: say };
+  const { logger, lines } = recordingLogger();
   const calls: number[] = [];
   const planner = plannerOn(store, cache, clock, logger);
   await emitAll(store);
@@ -144,7 +142,10 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
   await turnsUntil('planned', () => planner.unplanned() === 0);
   assert.deepEqual(sentIn(store), [...expected, '1: h']);
   await settled();
-  assert.deepEqual(said, ['webhook deliveries could not be planned', 'webhook deliveries can be planned again']);
+  assert.deepEqual(lines, [
+    'warn webhook deliveries could not be planned error=full',
+    'info webhook deliveries can be planned again',
+  ]);
   await emitEach(store, ['i']);
   clock.advance(20);
   await turnsUntil('planned at once again', () => planner.unplanned() === 0);
@@ -152,12 +153,11 @@ test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s
 
 test('a stop that cannot store its cursor says so and ends', async (t) => {
   const { store, clock } = temporaryStore(t);
-  const said: string[] = [];
-  const logger = { ...silentLogger, warn: (message: string) => void said.push(message) };
+  const { logger, lines } = recordingLogger();
   const planner = plannerOn(failing(store, 1, 'refused'), new FakeCache(), clock, logger);
   planner.start();
   await planner.stop();
-  assert.deepEqual(said, ['the cursor of webhook deliveries could not be stored']);
+  assert.match(lines.join(), /^warn the cursor of webhook deliveries could not be stored/);
 });
 
 const plannerLimitMs = 180_000;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import { attempt, beforeCommits, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { left, mib, type Rig, rigFor } from './retention.fixture.ts';
@@ -145,13 +145,8 @@ function bodies({ connection }: Rig): readonly number[] {
   return connection.prepare<[], number>('SELECT delivery_id FROM webhook_bodies ORDER BY delivery_id').pluck().all();
 }
 
-function warnings(): { readonly logger: Logger; readonly said: string[] } {
-  const said: string[] = [];
-  return { logger: { ...silentLogger, warn: (message) => said.push(message) }, said };
-}
-
 test('bodies of ended deliveries are brought within their share, the oldest first; the deliveries stay, and what waits keeps its own', async (t) => {
-  const { logger, said } = warnings();
+  const { logger, lines } = recordingLogger();
   const rig = rigFor(t, { maxBytes: 128 * mib, logger });
   for (let n = 0; n < 100; n++) for (const state of states) put(rig.connection, { state });
   const ids = left(rig);
@@ -165,14 +160,14 @@ test('bodies of ended deliveries are brought within their share, the oldest firs
     bodies(rig),
     ids.filter((id) => !gone.includes(id)),
   );
-  assert.equal(said.length, 1);
+  assert.equal(lines.length, 1);
   await rig.clock.pass(2 * hourMs);
   assert.equal(bodies(rig).length, 356, 'and no others');
   assert.equal(rig.retention.historyBytes(), 16 * mib);
 });
 
 test('while refdata.db is nearly full nothing is kept that was delivered; what is for review stays', async (t) => {
-  const { logger, said } = warnings();
+  const { logger, lines } = recordingLogger();
   const rig = rigFor(t, { maxBytes: 32 * mib, logger });
   const { connection, clock } = rig;
   for (const state of states) put(connection, { state, endedRunMs: 1 });
@@ -184,7 +179,7 @@ test('while refdata.db is nearly full nothing is kept that was delivered; what i
   connection.exec('CREATE TABLE others AS SELECT zeroblob(25 * 1048576) AS bytes');
   await clock.pass(hourMs);
   assert.deepEqual(left(rig), kept);
-  assert.equal(said.length, 1);
+  assert.equal(lines.length, 1);
   connection.exec('DROP TABLE others');
   await clock.pass(hourMs);
   put(connection, { endedRunMs: 1 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { silentLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import {
   admin,
   emit,
@@ -75,10 +75,9 @@ describe('a new subscription', () => {
     await assert.rejects(rig.cache.update(admin, '2', { name: 'ERP' }, undefined, ''), { code: 'CONFLICT' });
     await rig.cache.update(admin, '1', { name: 'ERP', active: false }, undefined, '');
     rig.store.connection.exec("UPDATE webhook_subscriptions SET name = 'ERP' WHERE id = 2");
-    const lines: unknown[] = [];
-    const again = rig.reopen({ logger: { ...silentLogger, warn: (...line) => lines.push(line) } });
-    const text = 'webhook subscriptions have the same name: rename all but one';
-    assert.deepEqual(lines, [[text, { name: 'ERP', ids: '1 2' }]]);
+    const { logger, lines } = recordingLogger();
+    const again = rig.reopen({ logger });
+    assert.deepEqual(lines, ['warn webhook subscriptions have the same name: rename all but one name=ERP ids="1 2"']);
     assert.equal((await again.update(admin, '2', { active: false }, undefined, '')).name, 'ERP');
     await again.unsubscribe(admin, '1', '');
     await again.unsubscribe(admin, '2', '');
