@@ -12,6 +12,7 @@ import { auditCommands, outboxCommands } from './hub/outbox.ts';
 import { dictionaryCommands, recordCommands } from './hub/refdata.ts';
 import { subscriptionCommands } from './hub/subscriptions.ts';
 import type { CliIo } from './io.ts';
+import { exportCommands } from './line/export.ts';
 import { logCommands } from './line/log.ts';
 import { monitorCommands } from './line/monitor.ts';
 import { packetCommands } from './line/packets.ts';
@@ -22,7 +23,7 @@ import { type LocalSockets, Shell } from './shell.ts';
 /** Every command that calls a service, in the order of the help, under its headings. */
 const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
   'The line:': [portCommands, packetCommands, monitorCommands, wireCommands],
-  'The log and the state:': [logCommands, statusCommands],
+  'The log and the state:': [logCommands, exportCommands, statusCommands],
   'Reference data:': [dictionaryCommands, recordCommands, importCommands],
   'Delivery:': [outboxCommands, subscriptionCommands, deliveryCommands, auditCommands],
   'On this network:': [discoverCommands],

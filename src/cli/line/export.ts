@@ -6,18 +6,18 @@ import { basename, dirname, join } from 'node:path';
 import type Long from 'long';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
-import { type Given, option } from '../command.ts';
+import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { gapPhrase, jsonLines, logItems } from '../output/entries.ts';
 import { entryClockName } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, utcTime } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import { rangeOptions, rangeQuery } from './log-query.ts';
+import { rangeOptions, rangeQuery } from './log.ts';
 import { announcer, LogReader } from './reader.ts';
 
 const group = 'How:';
-export const exportOptions = [
+const options = [
   ...rangeOptions,
   option('--format <format>', 'raw: the bytes; jsonl: a JSON object to a line; pcapng: for Wireshark', {
     group,
@@ -30,13 +30,28 @@ export const exportOptions = [
   }),
   option('--base64', 'with jsonl: data as base64 instead of hex', { group }),
 ] as const;
-type ExportOptions = Given<typeof exportOptions>;
+type ExportOptions = Given<typeof options>;
+
+export const exportCommands: readonly Entry[] = [
+  {
+    command: 'log export',
+    help: 'write the log, or a range of it, to a file',
+    options,
+    examples: [
+      'lineside log export --format pcapng -o line.pcapng',
+      'lineside log export --format raw --dir rx --since 1h -o received.bin',
+      'lineside log export --format jsonl --host box --token-file ~/.lineside-token | gzip > log.jsonl.gz',
+    ],
+    what: 'export the log',
+    run: exportLog,
+  },
+];
 
 /** An export continues over a restart of the service; a service that stays down ends it. */
 const retriesWithoutProgress = 6;
 const progressMs = 500;
 
-export async function exportLog(call: Call<ExportOptions>): Promise<number> {
+async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const { format, output } = call.options;
   if (output === '-' && format !== 'jsonl' && call.out.isTerminal) {
     throw usageFailure(`${format} is not for a terminal`, 'Name a file with -o FILE, or redirect the output.');

@@ -1,4 +1,4 @@
-/** log: entries for people or as JSON lines, once or followed; log export. */
+/** log: entries for people or as JSON lines, once or followed; and which entries, for `log export` too. */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import Long from 'long';
 import { systemCode } from '../../shared/base/errors.ts';
@@ -7,11 +7,38 @@ import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
 import { type DataView, EntryPrinter, jsonLines, logItems } from '../output/entries.ts';
-import { exact, parseUint64 } from '../output/numbers.ts';
+import { exact, parseUint64, parseWhen, wholeNumber } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import { exportLog, exportOptions } from './export.ts';
-import { beginOptions, type LogQuery, logQuery, type Position, rangeOptions } from './log-query.ts';
-import { announcer, LogReader } from './reader.ts';
+import { announcer, type LogQuery, LogReader, type Position } from './reader.ts';
+
+const usualLast = 50;
+/** The service's own limit. */
+const mostLast = 100_000;
+const directions = { tx: 0, rx: 1 } as const;
+
+const which = 'Which entries:';
+export const rangeOptions = [
+  option('--dir <direction>', 'only this direction', { group: which, choices: ['tx', 'rx'] }),
+  option('--since <time>', 'from this time on: RFC 3339, or an age as 30s, 10m, 2h, 7d', { group: which }),
+  option('--until <time>', 'up to before this time', { group: which }),
+  option('--after <id>', 'only entries after this id (--ids and --json show ids)', {
+    group: which,
+    parse: parseUint64,
+  }),
+] as const;
+const beginOptions = [
+  option('--last <n>', `begin with the last n (default ${usualLast}, unless a range is given)`, {
+    group: which,
+    parse: wholeNumber(0, mostLast),
+  }),
+  option('--from-start', 'begin with the oldest', { group: which }),
+  option('-f, --follow', 'continue with new entries, until Ctrl-C; reconnects automatically', { group: which }),
+  option('--resume <file>', 'begin where the last run with this file ended, and keep the place in it', {
+    group: which,
+  }),
+] as const;
+type RangeOptions = Given<typeof rangeOptions>;
+type BeginOptions = RangeOptions & Given<typeof beginOptions>;
 
 const group = 'How:';
 const options = [
@@ -43,19 +70,28 @@ After a time: "?" the clock was not set yet, "~" it was not and the time was cor
     endsOnCtrlC: ({ follow }: LogOptions) => follow === true,
     run: showLog,
   },
-  {
-    command: 'log export',
-    help: 'write the log, or a range of it, to a file',
-    options: exportOptions,
-    examples: [
-      'lineside log export --format pcapng -o line.pcapng',
-      'lineside log export --format raw --dir rx --since 1h -o received.bin',
-      'lineside log export --format jsonl --host box --token-file ~/.lineside-token | gzip > log.jsonl.gz',
-    ],
-    what: 'export the log',
-    run: exportLog,
-  },
 ];
+
+export function rangeQuery(options: RangeOptions, nowMs: number): LogQuery {
+  const { dir, since, until, after } = options;
+  const sinceMs = since === undefined ? 0 : parseWhen(since, nowMs);
+  const untilMs = until === undefined ? 0 : parseWhen(until, nowMs);
+  if (untilMs !== 0 && sinceMs > untilMs) throw usageFailure('--since is after --until');
+  const dirs = dir === undefined ? [] : [directions[dir]];
+  return { afterId: after ?? Long.UZERO, logId: '', dirs, sinceMs, untilMs, last: undefined, follow: false };
+}
+
+/** `kept`: the position a --resume file holds. */
+function logQuery(options: BeginOptions, nowMs: number, kept: Position | undefined): LogQuery {
+  const range = rangeQuery(options, nowMs);
+  const { after, fromStart, last, resume, since, until } = options;
+  const follow = options.follow === true;
+  const beginnings = [after, fromStart, last, resume].filter((given) => given !== undefined);
+  if (beginnings.length > 1) throw usageFailure('--after, --from-start, --last and --resume exclude each other');
+  if (kept !== undefined) return { ...range, ...kept, follow };
+  const ranged = [after, fromStart, resume, since, until].some((given) => given !== undefined);
+  return { ...range, follow, last: last ?? (ranged ? undefined : usualLast) };
+}
 
 /** Between two writes of a --resume file: what is shown again after a kill is at most this much. */
 const savePositionMs = 2000;

@@ -10,9 +10,8 @@ import { liveText, safeText } from '../output/hex.ts';
 import { directionName, portStateName } from '../output/json.ts';
 import { secondsAsMs } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import type { Position } from './log-query.ts';
 import { longestWaitSeconds, maxPayloadBytes, pieces } from './packets.ts';
-import { LiveSession } from './reader.ts';
+import { LiveSession, type Position } from './reader.ts';
 import { settingsText } from './settings.ts';
 
 /** Ctrl-] leaves, as in telnet: it is the one key that no device's prompt needs. */

@@ -7,7 +7,23 @@ import type { lineside, serial } from '../../shared/proto/services.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable, type Service } from '../connection/service.ts';
 import { CliFailure, failureLine } from '../failure.ts';
 import type { Call } from '../shell.ts';
-import type { LogQuery, Position } from './log-query.ts';
+
+/** Where a reader stands. */
+export interface Position {
+  readonly afterId: Long;
+  /** Identity of the log; '' while unknown. */
+  readonly logId: string;
+}
+
+export interface LogQuery extends Position {
+  /** Numbers of serial.SerialLogEntry.Direction; empty: both. */
+  readonly dirs: readonly number[];
+  readonly sinceMs: number;
+  readonly untilMs: number;
+  /** Begin with the last so many entries; undefined: after `afterId`. */
+  readonly last: number | undefined;
+  readonly follow: boolean;
+}
 
 export interface ReaderEvents {
   /** The connection broke; trying again. */
