@@ -5,7 +5,6 @@ import { revokeToken } from '../../shared/auth/token-file.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import type { JsonObject } from '../outbox/event.ts';
-import { mayCall } from './access.ts';
 import { routesOf, startTestServer } from './server.fixture.ts';
 
 /** The accesses that each token of the fixture opens. */
@@ -91,15 +90,5 @@ describe('access', () => {
     assert.match(lines[1] ?? '', /refusals=20\b/);
     assert.match(lines[1] ?? '', /PUT \/api\/v1\/dictionaries\/:name\/records\/:key/);
     for (const line of lines) assert.doesNotMatch(line, /very-secret-key|wrong-token|lsd_/);
-  });
-});
-
-describe('roles', () => {
-  it('lets no role of the line or of scopes touch the reference data, and no other role touch the line', () => {
-    for (const access of ['reader', 'writer', 'admin'] as const) {
-      assert.equal(mayCall(['viewer', 'operator', 'refdata-internal', 'refdata-restricted'], access), false);
-    }
-    assert.equal(mayCall(['admin', 'writer', 'reader', 'viewer', 'refdata-restricted'], 'operator'), false);
-    assert.equal(mayCall(['writer', 'reader', 'refdata-internal', 'refdata-restricted'], 'viewer'), false);
   });
 });

@@ -278,32 +278,6 @@ describe('business keys in paths', () => {
     for (const key of [...keys, '😀'.repeat(256), '/'.repeat(256)]) await made(server, key);
   });
 
-  it('come through the path as they are, whatever characters they have', async (t) => {
-    const server = await startTestServer(t);
-    await server.ask('POST', '/api/v1/dictionaries', dictionary);
-    const key = fc
-      .string({ unit: 'binary', minLength: 1, maxLength: 40 })
-      .filter((text) => text.isWellFormed() && !/\p{Cc}/u.test(text));
-    await fc.assert(
-      fc.asyncProperty(fc.uniqueArray(key, { maxLength: 3 }), async (keys) => {
-        for (const businessKey of keys) {
-          const { status, json } = await server.ask('GET', `${records}/${encodeURIComponent(businessKey)}`);
-          assert.deepEqual([status, json.code], [404, 'NOT_FOUND']);
-          const put = await server.ask('POST', records, { businessKey, data: {} });
-          assert.ok([201, 409].includes(put.status), put.text);
-          assert.equal(
-            (await server.ask('GET', put.headers.location ?? `${records}/${encodeURIComponent(businessKey)}`)).json
-              .businessKey,
-            businessKey,
-          );
-          const version = (await server.ask('GET', `${records}/${encodeURIComponent(businessKey)}`)).headers.etag ?? '';
-          await server.ask('POST', `${records}/${encodeURIComponent(businessKey)}/close`, {}, { 'if-match': version });
-        }
-      }),
-      { numRuns: 30 },
-    );
-  });
-
   it('that are none are refused in words', async (t) => {
     const { ask } = await startTestServer(t);
     await ask('POST', '/api/v1/dictionaries', dictionary);

@@ -56,20 +56,3 @@ it('rows that can never be published are dead letters, alert and audit records; 
   }
   assert.equal((await ask('GET', '/api/v1/admin/audit?limit=2')).json.nextCursor === null, false);
 });
-
-it('writes in a full store are 507 and say when to try again, reads go on', async (t) => {
-  const { ask } = await startTestServer(t, { store: { maxBytes: 300_000 } });
-  await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
-  const text = 'x'.repeat(20_000);
-  for (let i = 0; ; i += 1) {
-    assert.ok(i < 100, 'the store never fills');
-    const { status, json, headers } = await ask('POST', '/api/v1/dictionaries/d/records', {
-      businessKey: `k${i}`,
-      data: { text },
-    });
-    if (status === 201) continue;
-    assert.deepEqual([status, json.code, headers['retry-after']], [507, 'STORAGE_FULL', '60']);
-    break;
-  }
-  assert.equal((await ask('GET', '/api/v1/dictionaries/d/records/k0')).status, 200);
-});

@@ -187,15 +187,16 @@ describe('faults of a subscription', () => {
 
   it('other than of the request end it as they are, also where fields are missing', async (t) => {
     const { ask, webhooks } = await startTestServer(t);
-    for (const [code, status] of [
-      ['CONFLICT', 409],
-      ['STORAGE_FULL', 507],
-      ['TOO_MANY', 429],
+    for (const [code, status, retryAfter] of [
+      ['CONFLICT', 409, undefined],
+      ['STORAGE_FULL', 507, '60'],
+      ['TOO_MANY', 429, '1'],
     ] as const) {
       for (const json of [wanted, {}]) {
         webhooks.failure = new LinesideError(code, 'no room');
-        const { status: got, json: problem } = await ask('POST', all, json);
+        const { status: got, json: problem, headers } = await ask('POST', all, json);
         assert.deepEqual([got, problem.code, problem.detail], [status, code, 'no room']);
+        assert.equal(headers['retry-after'], retryAfter);
       }
     }
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import { createLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import type { SubscriptionPatch } from '../face.ts';
 import type { Subscription } from './subscription.ts';
 import {
@@ -135,8 +135,7 @@ describe('a secret that cannot be read', () => {
 });
 
 it('no secret is in the file, the log, the audit, an error or anything that is answered', async (t) => {
-  const said: string[] = [];
-  const logger = createLogger({ write: (line) => said.push(line), journal: false, debug: true, wallMs: () => 0 });
+  const { logger, lines: said } = recordingLogger();
   const rig = subscriptionsRig(t, { logger });
   const { cache, store } = rig;
   const note = (value: unknown): unknown => said.push(inspect(value, { depth: 20, showHidden: true }));

@@ -77,15 +77,6 @@ describe('a request', () => {
     });
   }
 
-  it('gets all its faults at once, also the unknown consumer', () => {
-    const all = requestFaults(
-      asked({ name: '', secret: 'short', scopes: ['X'], dictionaries: ['?'], actions: ['y'], categories: ['z'] }),
-      gone,
-    );
-    const fields = all.map((reason) => /^\/[a-z]+/.exec(reason)?.[0]);
-    assert.deepEqual(fields, ['/name', '/scopes', '/dictionaries', '/actions', '/categories', '/secret', '/consumer']);
-  });
-
   it('takes whatever is open where it names no scopes, and each item of a list once', () => {
     const [name, url] = ['ERP', 'https://erp.example/'];
     const all = { dictionaries: null, actions: null, categories: null };
