@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../shared/base/logger.ts';
+import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { HubChild, type HubEvent, type HubState, initialHub, stepHub } from './hub-child.ts';
@@ -13,9 +13,7 @@ import { HubChild, type HubEvent, type HubState, initialHub, stepHub } from './h
 function supervise(t: TestContext, command: readonly [string, ...string[]]) {
   const dir = temporaryDirectory(t);
   const clock = new FakeClock();
-  const logged: string[] = [];
-  const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
-  const logger = { ...silentLogger, info: note, warn: note, error: note };
+  const { logger, lines: logged } = recordingLogger();
   const hub = new HubChild({ command, dataDir: dir, stopLimitMs: 10_000, clock, logger });
   t.after(() => hub.stop());
   const saw = (pattern: RegExp, times = 1) =>

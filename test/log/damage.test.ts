@@ -21,9 +21,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { recordingLogger } from '../../src/shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { idsOf, iteratorOf, MiB, newEntry, nextTexts, openLog, readAll, recordingLogger, textsOf } from './support.ts';
+import { idsOf, iteratorOf, MiB, newEntry, nextTexts, openLog, readAll, textsOf } from './support.ts';
 
 async function filledLog(t: TestContext, dir: string, entries = 200): Promise<string> {
   const log = await openLog(t, dir);
@@ -225,8 +226,8 @@ for (const [name, { harm, found }] of Object.entries(losses)) {
   test(`log.db ${name} while the line runs: what is answered OK is on the disk, and the loss is recorded`, async (t) => {
     const dir = temporaryDirectory(t);
     const path = join(dir, 'log.db');
-    const lines: string[] = [];
-    const log = await openLog(t, dir, { logger: recordingLogger(lines), tailBytes: 1_000 });
+    const { logger, lines } = recordingLogger();
+    const log = await openLog(t, dir, { logger, tailBytes: 1_000 });
     for (let i = 0; i < storedBefore; i++) await log.store(newEntry(`before ${i}`));
     const before = log.logId;
     const follower = iteratorOf(log, { after: 2, follow: true });

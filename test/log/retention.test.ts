@@ -9,21 +9,11 @@ import Database from 'better-sqlite3';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
 import type { LinesideError } from '../../src/shared/base/errors.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { recordingLogger } from '../../src/shared/base/logger.fixture.ts';
 import { mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import {
-  idsOf,
-  iteratorOf,
-  MiB,
-  newEntry,
-  nextTexts,
-  openLog,
-  optionsFor,
-  readAll,
-  recordingLogger,
-  textsOf,
-} from './support.ts';
+import { idsOf, iteratorOf, MiB, newEntry, nextTexts, openLog, optionsFor, readAll, textsOf } from './support.ts';
 
 async function removedSoFar(log: SerialLog): Promise<number> {
   return (await log.status()).prunedEntries;
@@ -217,8 +207,8 @@ async function quiet(look: () => Promise<number>): Promise<number> {
 test('without room for a copy log.db keeps its size and stores on; it shrinks when there is room', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-log-'));
   if (!mountSmall(t, dir, 'size=80m')) return;
-  const lines: string[] = [];
-  const options = optionsFor(dir, { maxBytes: 32 * MiB, logger: recordingLogger(lines) });
+  const { logger, lines } = recordingLogger();
+  const options = optionsFor(dir, { maxBytes: 32 * MiB, logger });
   const log = await openLog(t, dir, options);
   for (let i = 0; i < 30; i++) await log.store(newEntry('', { data: randomBytes(MiB) }));
   const filler = join(dir, 'filler');

@@ -4,7 +4,7 @@ import type { LogEntry, LogGap, NewEntry } from '../../src/line/log/entry.ts';
 import type { LogRun, ReadRequest } from '../../src/line/log/log-api.ts';
 import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { createLogger, type Logger, silentLogger } from '../../src/shared/base/logger.ts';
+import { silentLogger } from '../../src/shared/base/logger.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 
 export const MiB = 1024 * 1024;
@@ -36,11 +36,6 @@ export async function openLog(
     async () => (await log.status()).error !== 'the log is being opened',
   );
   return log;
-}
-
-/** Every line of the operator's log, as it is written. */
-export function recordingLogger(lines: string[]): Logger {
-  return createLogger({ write: (line) => lines.push(line), journal: false, debug: false, wallMs: () => 0 });
 }
 
 export function newEntry(text: string, changes: Partial<NewEntry> = {}): NewEntry {

@@ -7,9 +7,10 @@ import type { ReadRequest } from '../../src/line/log/log-api.ts';
 import { pack } from '../../src/line/log/packed.ts';
 import { openSerialLog, type SerialLog } from '../../src/line/log/serial-log.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
+import { recordingLogger } from '../../src/shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { everything, idsOf, newEntry, openLog, optionsFor, readAll, recordingLogger } from './support.ts';
+import { everything, idsOf, newEntry, openLog, optionsFor, readAll } from './support.ts';
 
 /** One entry each: what single LogRaw calls, or a sentence a second, make in days. */
 const blocks = Number(process.env.LINESIDE_TEST_BLOCKS ?? 200_000);
@@ -137,8 +138,8 @@ test('what is found by the index is what a scan finds, also after a restart, ret
 
 test('a commit, or a step of the index, that fails on a full disk hides no entry from a time filter', async (t) => {
   const dir = temporaryDirectory(t);
-  const lines: string[] = [];
-  const options = optionsFor(dir, { tailBytes: 1, logger: recordingLogger(lines) });
+  const { logger, lines } = recordingLogger();
+  const options = optionsFor(dir, { tailBytes: 1, logger });
   const log = await openSerialLog(options);
   t.after(() => log.close());
   const other = new Database(join(dir, 'log.db'));

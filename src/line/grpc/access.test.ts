@@ -6,7 +6,7 @@ import { startTestServer, type TestServer } from '../../../test/grpc/fakes.ts';
 import { RawClient } from '../../../test/grpc/raw-client.ts';
 import { addToken } from '../../shared/auth/token-file.ts';
 import { Authority, type Pair } from '../../shared/base/certificates.fixture.ts';
-import { silentLogger } from '../../shared/base/logger.ts';
+import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../shared/proto/services.ts';
 import { certificateRoles, mayCall, roleNeeded } from './access.ts';
@@ -28,7 +28,7 @@ let otherCa: Authority;
 let server: TestServer;
 let remote = '';
 const tokens = new Map<string, string>();
-const refusals: string[] = [];
+const { logger, lines: refusals } = recordingLogger();
 
 before(async () => {
   ca = new Authority(dir, 'ca');
@@ -36,7 +36,6 @@ before(async () => {
   const pair = ca.issue('server', '/CN=box');
   const file = join(dir, 'tokens.json');
   for (const role of ['viewer', 'operator', 'admin']) tokens.set(role, addToken(file, role, [role], new Date()));
-  const logger = { ...silentLogger, warn: (_: string, fields?: object) => refusals.push(JSON.stringify(fields)) };
   server = await startTestServer(
     {
       grpc: { listen: ['0.0.0.0:0', '127.0.0.1:0', 'unix:grpc.sock'] },
@@ -175,7 +174,7 @@ test('insecure = true asks for nothing anywhere', async () => {
 
 test('refused callers are in the log', () => {
   assert.equal(refusals.length, 1);
-  assert.match(refusals[0] ?? '', /"peer":"127\.0\.0\.1:\d+".*"refusals":1/);
+  assert.match(refusals[0] ?? '', /peer=127\.0\.0\.1:\d+ .*refusals=1/);
 });
 
 test('certificate names give roles, "*" to any', () => {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { beforeEach, type TestContext, test } from 'node:test';
 import { LinesideError } from '../base/errors.ts';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
+import { recordingLogger } from '../base/logger.fixture.ts';
 import { silentLogger } from '../base/logger.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { addToken, revokeToken } from './token-file.ts';
@@ -107,8 +108,8 @@ test('the reader lists the owners of the tokens, of a missing file none, of a da
 
 test('a damaged file lets nobody in, and is reported once', async () => {
   const clock = new FakeClock();
-  const errors: string[] = [];
-  const reader = new TokenReader(file, clock, { ...silentLogger, error: (message) => errors.push(message) });
+  const { logger, lines } = recordingLogger();
+  const reader = new TokenReader(file, clock, logger);
   const token = addToken(file, 'laptop', ['viewer'], at);
   assert.equal((await reader.find(token))?.name, 'laptop');
   writeFileSync(file, '{');
@@ -116,5 +117,5 @@ test('a damaged file lets nobody in, and is reported once', async () => {
     clock.advance(1_000);
     assert.equal(await reader.find(token), undefined);
   }
-  assert.equal(errors.length, 1);
+  assert.equal(lines.length, 1);
 });

@@ -2,21 +2,20 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from './fake-clock.fixture.ts';
-import { silentLogger } from './logger.ts';
+import { recordingLogger } from './logger.fixture.ts';
 import { FailureLog, Loop, type LoopOptions } from './loop.ts';
 
 /** A loop on a fake clock: each pass writes down its second, and then does what the test put in `next`. */
 class Rig {
   readonly clock = new FakeClock();
   readonly passes: number[] = [];
-  readonly lines: string[] = [];
+  readonly recorded = recordingLogger();
+  readonly lines = this.recorded.lines;
   readonly loop: Loop;
   next: LoopOptions['pass'] = () => 10_000;
 
   constructor(t: TestContext, limits: Partial<LoopOptions> = {}) {
-    const note = (message: string, fields: object = {}): void =>
-      void this.lines.push([message, ...Object.values(fields)].join(' '));
-    const failures = new FailureLog({ ...silentLogger, info: note, warn: note }, 'failed', 'recovered');
+    const failures = new FailureLog(this.recorded.logger, 'failed', 'recovered');
     const pass = (signal: AbortSignal): number | Promise<number> => {
       this.passes.push(this.clock.monoMs() / 1_000);
       return this.next(signal);
@@ -95,14 +94,14 @@ describe('a loop', () => {
     rig.next = () => fail(`${pass % 2 === 0 ? 'disk is full' : 'file is gone'}: try ${(pass += 1)}`);
     rig.loop.start();
     await rig.seconds(30);
-    const outage = ['failed disk is full: try 1', 'failed file is gone: try 2'];
+    const outage = ['warn failed error="disk is full: try 1"', 'warn failed error="file is gone: try 2"'];
     assert.deepEqual(rig.lines, outage);
     rig.next = () => 1_000;
     await rig.seconds(30);
-    assert.deepEqual(rig.lines.splice(0), [...outage, 'recovered']);
+    assert.deepEqual(rig.lines.splice(0), [...outage, 'info recovered']);
     rig.next = () => fail();
     await rig.seconds(30);
-    assert.deepEqual(rig.lines, ['failed disk 7 is full']);
+    assert.deepEqual(rig.lines, ['warn failed error="disk 7 is full"']);
   });
 
   it('stops at once while it waits; a pass under way gets its grace, then its signal fires', async (t) => {
@@ -151,6 +150,6 @@ describe('a loop', () => {
     await Promise.all([rig.loop.passNow(), rig.loop.passNow()]);
     await rig.seconds(12);
     assert.deepEqual(rig.passes, [0, 5, 5, 15]);
-    assert.deepEqual(rig.lines, ['failed disk 7 is full', 'recovered']);
+    assert.deepEqual(rig.lines, ['warn failed error="disk 7 is full"', 'info recovered']);
   });
 });

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as aTurn } from 'node:timers/promises';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
-import { type Logger, silentLogger } from '../base/logger.ts';
+import { recordingLogger } from '../base/logger.fixture.ts';
+import { silentLogger } from '../base/logger.ts';
 import { type Check, SystemdReport, Watchdog } from './health-report.ts';
 
 function reportTo(listens = true) {
@@ -99,12 +100,7 @@ const INTERVAL_MS = 60_000;
 function feeding(...checks: readonly Check[]) {
   const clock = new FakeClock();
   const fedAtMs: number[] = [];
-  const log: string[] = [];
-  const logger: Logger = {
-    ...silentLogger,
-    info: (message, fields) => log.push(`info ${message}: ${fields?.['who']}`),
-    error: (message, fields) => log.push(`error ${message}: ${fields?.['who']}: ${fields?.['why']}`),
-  };
+  const { logger, lines: log } = recordingLogger();
   const feed = () => void fedAtMs.push(clock.monoMs());
   const watchdog = new Watchdog({ intervalMs: INTERVAL_MS, feed, checks, clock, logger });
   return { clock, fedAtMs, log, watchdog };
@@ -132,11 +128,13 @@ test('the watchdog starves as soon as one hangs, names it once, asks it once, an
   const { clock, fedAtMs, log } = feeding(hang, { name: 'other', answers() {} });
   await clock.pass(90_000);
   assert.deepEqual([fedAtMs, asked], [[], 1]);
-  assert.deepEqual(log, ['error watchdog: not fed, one does not answer: the log worker: no answer within 20000 ms']);
+  assert.deepEqual(log, [
+    'error watchdog: not fed, one does not answer who="the log worker" why="no answer within 20000 ms"',
+  ]);
   release?.();
   await clock.pass(1_000);
   assert.equal(fedAtMs.length, 1);
-  assert.equal(log.at(-1), 'info watchdog: it answers again: the log worker');
+  assert.equal(log.at(-1), 'info watchdog: it answers again who="the log worker"');
 });
 
 test('the watchdog: a check that hangs for less than the interval costs no life: it is fed in time', async () => {
@@ -164,7 +162,9 @@ test('the watchdog: one that is known to be down starves it, with the reason', a
   });
   await clock.pass(40_000);
   assert.deepEqual(fedAtMs, []);
-  assert.deepEqual(log, ['error watchdog: not fed, one does not answer: the planner: it has not turned for 200 s']);
+  assert.deepEqual(log, [
+    'error watchdog: not fed, one does not answer who="the planner" why="it has not turned for 200 s"',
+  ]);
 });
 
 test('the watchdog: a stop ends it, also while a check is asked', async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Logger, silentLogger } from '../base/logger.ts';
+import { recordingLogger } from '../base/logger.fixture.ts';
+import { silentLogger } from '../base/logger.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { createNotifier } from './notify.ts';
 import { openNotifySocket } from './notify-socket.fixture.ts';
@@ -49,16 +50,13 @@ for (const name of ['vsock:2:1234', `/${'x'.repeat(200)}`, 'relative']) {
 
 test('keeps what lasts until systemd hears again, and complains once', async (t) => {
   const path = join(temporaryDirectory(t), 'notify');
-  const warnings: string[] = [];
-  const logger: Logger = {
-    ...silentLogger,
-    warn: (message, fields) => warnings.push(`${message} ${fields?.['error']}`),
-  };
-  const notifier = await createNotifier({ NOTIFY_SOCKET: path, WATCHDOG_USEC: '1000000' }, logger);
+  const { logger, lines: warnings } = recordingLogger();
+  const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: '1000000' };
+  const notifier = await createNotifier(env, logger);
   notifier?.tell({ READY: '1', STATUS: 'first' });
   notifier?.tell({ WATCHDOG: '1' });
   notifier?.tell({ STATUS: 'second' });
-  assert.deepEqual(warnings, ['systemd could not be notified of the state of the service sendto: ENOENT']);
+  assert.deepEqual(warnings, ['warn systemd could not be notified of the state of the service error="sendto: ENOENT"']);
   const socket = await openNotifySocket(t, path);
   notifier?.tell({ STATUS: 'third' });
   notifier?.tell({ STATUS: 'fourth' });

@@ -3,7 +3,7 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../base/fake-clock.fixture.ts';
-import { createLogger } from '../base/logger.ts';
+import { recordingLogger } from '../base/logger.fixture.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { until } from '../base/wait.fixture.ts';
 import { type ClockState, createClockSync } from './clock-sync.ts';
@@ -25,9 +25,7 @@ function boxOf(
 ): Box {
   const { dir = temporaryDirectory(t) } = options;
   const clock = new FakeClock();
-  const warnings: string[] = [];
-  const write = (line: string): void => void warnings.push(line);
-  const logger = createLogger({ write, journal: false, debug: false, wallMs: () => clock.wallMs() });
+  const { logger, lines: warnings } = recordingLogger();
   const clockSync = {
     ...createClockSync({ file: '', clock }),
     bootId: options.bootId ?? 'boot',
