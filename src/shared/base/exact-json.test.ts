@@ -39,24 +39,9 @@ describe('JSON read exactly', () => {
   });
 
   it('takes every other way to write a number that a double keeps', () => {
-    for (const number of [
-      '0',
-      '-0',
-      '0.0',
-      '1.0',
-      '100',
-      '1e2',
-      '1E+2',
-      '0.1',
-      '9007199254740992',
-      '1e22',
-      '5e-324',
-      '123456789012345680000',
-      '0e999999',
-      '1.7976931348623157e308',
-      '0.30000000000000004',
-      '10000000000000000000000',
-    ]) {
+    const plain = '0 -0 0.0 1.0 100 1e2 1E+2 0.1 9007199254740992 1e22 5e-324 123456789012345680000';
+    const more = '0e999999 1.7976931348623157e308 0.30000000000000004 10000000000000000000000';
+    for (const number of `${plain} ${more}`.split(' ')) {
       assert.equal(fault(`[${number}]`), '', number);
     }
     fc.assert(
