@@ -175,7 +175,7 @@ export function planReload(before: InForce, after: InForce): ReloadPlan {
 }
 
 function same(before: Settings, after: Settings, path: string): boolean {
-  // Lists of strings and numbers, which JSON tells apart.
+  // Lists of strings and numbers, which JSON distinguishes.
   return JSON.stringify(before.get(path)?.value) === JSON.stringify(after.get(path)?.value);
 }
 

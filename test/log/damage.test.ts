@@ -204,7 +204,7 @@ test('a large file opens at once and is checked afterwards: damage is found with
   clock.advance(5_000);
   await until('a log is set aside', async () => (await log.status()).setAside !== '');
   assert.notEqual(log.logId, old.logId);
-  assert.equal((await log.store(newEntry('goes on'))).id, 601);
+  assert.equal((await log.store(newEntry('continues'))).id, 601);
 });
 
 const storedBefore = 20;

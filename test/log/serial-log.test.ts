@@ -149,7 +149,7 @@ test('close stores what is pending and ends readers after what they were still t
   assert.equal((await readAll(await openLog(t, dir))).entries.length, 5);
 });
 
-test('status tells what is stored and pending', async (t) => {
+test('the status shows what is stored and pending', async (t) => {
   const log = await openLog(t, temporaryDirectory(t), { commitMs: 60_000 });
   await log.store(newEntry('one'));
   log.record(1, 1, Buffer.from('two'));

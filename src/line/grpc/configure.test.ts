@@ -27,7 +27,7 @@ function subjectAt(address: string): Promise<string> {
   });
 }
 
-test('a renewed certificate is shown to new connections, and the open ones go on', async (t) => {
+test('a renewed certificate is shown to new connections, and the open ones continue', async (t) => {
   const ca = new Authority(temporaryDirectory(t), 'ca');
   const [first, second] = [ca.issue('first', '/CN=first'), ca.issue('second', '/CN=second')];
   const tls = { cert_file: first.certFile, key_file: first.keyFile, client_ca_file: ca.root.certFile };

@@ -20,7 +20,7 @@ function packet(n: number): SessionRequest {
   return { send: { seqId: Long.fromNumber(n, true), payload: Buffer.from([n]) } };
 }
 
-test('GetStatus tells the state of the line, the log and the service', async () => {
+test('GetStatus reports the state of the line, the log and the service', async () => {
   await using s = await setUp();
   await s.line.open({ portName: 'p', baudRate: 9600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 });
   s.log.record(1, 1, Buffer.from('x'));
@@ -184,7 +184,7 @@ test('a Session takes no more packets than it may have outstanding', async () =>
   assert.equal(answers, total);
 });
 
-test('a Session carries the log beside the answers, and goes on with it after the last packet', async () => {
+test('a Session carries the log beside the answers, and continues it after the last packet', async () => {
   await using s = await setUp();
   s.log.record(1, 1, Buffer.from('old'));
   const requests = new Requests();

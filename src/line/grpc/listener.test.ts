@@ -19,7 +19,7 @@ import { until } from '../../shared/base/wait.fixture.ts';
 import { MAX_CONNECTIONS, MAX_NEWCOMER_MS } from './limits.ts';
 import { listen } from './server.ts';
 
-/** A descriptor of a listening socket that nobody accepts on, and its port. */
+/** A descriptor of a listening socket on which no process accepts, and its port. */
 async function handedOver(): Promise<{ fd: number; port: number }> {
   const opener = createServer();
   opener.listen({ port: 0, host: '127.0.0.1', backlog: 2 * MAX_CONNECTIONS });

@@ -73,7 +73,7 @@ test('SendPacket echoes any seq_id exactly and hands over a copy of the payload'
 
 test('SendPacket passes on the deadline, with room for the way back, and whose connection it is', async () => {
   await using s = await setUp();
-  // Channels to one address share a connection unless told otherwise.
+  // Channels to one address share a connection by default.
   const other = createChannel(s.address, undefined, { 'grpc.use_local_subchannel_pool': 1 });
   try {
     const before = performance.now();

@@ -40,7 +40,7 @@ interface GrpcServerOptions {
 }
 
 export interface GrpcServers extends Listening<ListenAddress> {
-  /** What is to be said of addresses that are not served. */
+  /** One sentence for each address that is not served. */
   faults(): readonly string[];
   /**
    * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without

@@ -20,7 +20,7 @@ test('health says SERVING for the whole and for both services, NOT_FOUND for oth
   await assert.rejects(health.check({ service: 'x' }), hasStatus(Status.NOT_FOUND, /x/));
 });
 
-test('a health watcher hears NOT_SERVING, then UNAVAILABLE, when the service stops', async () => {
+test('a health watcher gets NOT_SERVING, then UNAVAILABLE, when the service stops', async () => {
   await using s = await startTestServer();
   const watch = s.client(HealthDefinition).watch({ service: '' })[Symbol.asyncIterator]();
   assert.equal((await watch.next()).value?.status, SERVING);

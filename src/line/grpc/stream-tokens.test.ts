@@ -119,7 +119,7 @@ test('streams end when their token is revoked, a Session too, and nothing of it 
   assert.equal(line.sends.length, 1);
 });
 
-test('a Session ends when its token has no longer the role for it; its packets under way are given up', async (t) => {
+test('a Session ends when its token no longer has the role for it; its packets in flight are abandoned', async (t) => {
   const { line, clock, file, connect, token } = await serve(t);
   const asked = new Requests();
   t.after(() => asked.end());
@@ -138,5 +138,5 @@ test('a Session ends when its token has no longer the role for it; its packets u
   });
   await within('it has ended', session.ended);
   assert.equal(session.seen.end?.code, Status.PERMISSION_DENIED);
-  await until('the packet is given up', () => given[0]?.aborted === true);
+  await until('the packet is abandoned', () => given[0]?.aborted === true);
 });

@@ -139,14 +139,14 @@ test('waits for the commit interval, then commits everything pending', async () 
 test('commits at once when a caller waits, and those that come meanwhile together', async () => {
   const { store, commit, entry, add } = await started();
   add(1);
-  const told: number[] = [];
-  const first = commit.addAndWait(entry()).then(({ id }) => told.push(id));
+  const answered: number[] = [];
+  const first = commit.addAndWait(entry()).then(({ id }) => answered.push(id));
   assert.deepEqual(store.ids, [[1, 2]]);
-  const others = [entry(), entry(), entry()].map((e) => commit.addAndWait(e).then(({ id }) => told.push(id)));
-  assert.deepEqual(told, []);
+  const others = [entry(), entry(), entry()].map((e) => commit.addAndWait(e).then(({ id }) => answered.push(id)));
+  assert.deepEqual(answered, []);
   await store.commit();
   await first;
-  assert.deepEqual(told, [2]);
+  assert.deepEqual(answered, [2]);
   await store.commit();
   await Promise.all(others);
   assert.deepEqual(store.ids, [
@@ -271,7 +271,7 @@ test('damage that is gone at a second look, or comes back much later, costs no f
   assert.deepEqual([store.opens, store.setAsides], [4, 0]);
 });
 
-test('what became known of stored stamps is stored at once, by itself, and again until it is', async () => {
+test('what became known of stored stamps is stored at once, without entries, and again until it is', async () => {
   const segments: Segment[] = [];
   const { clock, store, commit, entry } = await started(undefined, segments);
   const stored = commit.addAndWait(entry());

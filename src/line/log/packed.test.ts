@@ -49,7 +49,7 @@ test('a part of a batch is its entries after one id up to another', () => {
   );
 });
 
-test('blocks stay within their limits, but for an entry that is larger by itself', () => {
+test('blocks stay within their limits, but for an entry that is larger than a block', () => {
   const entry = (id: number, bytes: number) => ({
     id,
     dir: 1 as const,

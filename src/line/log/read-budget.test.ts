@@ -50,7 +50,7 @@ test('a reader whose client takes nothing is ended when others have to wait, and
   budget.handedOut(holder('stalled', READ_BUDGET_BYTES - 10));
   budget.handedOut(busy);
   clock.advance(2 * STALLED_MS);
-  assert.equal(events.length, 0, 'it holds up nobody');
+  assert.equal(events.length, 0, 'no reader waits for it');
   budget.handedOut(busy);
   budget.wait(20, () => events.push('served'));
   clock.advance(0);

@@ -2,7 +2,7 @@
  * Cuts the received bytes into chunks: the bytes up to the next silence on the line, CHUNK_BYTES or the longest time,
  * whichever comes first. Pure: time comes in with the bytes; lookInMs() gives the owner of the timer the next call.
  *
- * A read tells when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
+ * A read shows when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
  * the time for which a UART holds bytes back, nor the time in which the process did not run. If unsure, chunks are joined.
  */
 import type { LineSettings } from './line-config.ts';

@@ -98,7 +98,7 @@ test('of two adapters with one serial number the one in the same socket is meant
   }
 });
 
-test('CDC-ACM with two interfaces: two ports, told apart', async (t) => {
+test('CDC-ACM with two interfaces: two ports with different names', async (t) => {
   const { tree, inventory } = setup(t);
   const device = 'pci0000:00/0000:00:14.0/usb1/1-3';
   const attributes = {

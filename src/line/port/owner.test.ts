@@ -354,7 +354,7 @@ describe('the port owner', () => {
     assert.equal(world.owner.snapshot().counters.txFailedPackets, 1);
   });
 
-  it('reads no further while the log is pressed, and goes on when it is relieved', async () => {
+  it('reads no further while the log is pressed, and continues when it is relieved', async () => {
     await world.owner.open(configOf('/dev/a'));
     world.pressed = true;
     world.receive('much');

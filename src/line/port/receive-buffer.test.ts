@@ -36,7 +36,7 @@ describe('the receive buffer', () => {
     );
   });
 
-  it('drops the oldest when its bytes are full, and tells the next taker how many', () => {
+  it('drops the oldest when its bytes are full, and gives the next caller their number', () => {
     const buffer = new PacketBuffer(0, { maxBytes: 4, maxPackets: 100 });
     assert.deepEqual(buffer.add(bytes(1, 1), 1), { packets: 0, bytes: 0 });
     assert.deepEqual(buffer.add(bytes(2, 2), 2), { packets: 0, bytes: 0 });

@@ -38,7 +38,7 @@ function prepared(code: string): ChildProcess & { readonly ready: Promise<unknow
   return Object.assign(child, { ready: once(child.stderr, 'data') });
 }
 
-/** What the processes print, once all were ready and are told to begin. */
+/** What the processes print, once all were ready and have got the signal to begin. */
 async function together(codes: readonly string[]): Promise<string[][]> {
   const children = codes.map(prepared);
   await Promise.all(children.map(({ ready }) => ready));

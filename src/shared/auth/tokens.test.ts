@@ -106,7 +106,7 @@ test('the reader lists the owners of the tokens, of a missing file none, of a da
   assert.deepEqual(await reader.owners(), []);
 });
 
-test('a damaged file lets nobody in, and is reported once', async () => {
+test('a damaged file admits no caller, and is reported once', async () => {
   const clock = new FakeClock();
   const { logger, lines } = recordingLogger();
   const reader = new TokenReader(file, clock, logger);

@@ -36,13 +36,13 @@ export function signed(dir: string, name: string, names: string, signing: Signin
   sign(dir, name, valid, '-cert', `${ca}.pem`, '-keyfile', `${ca}.key`);
 }
 
-/** NAME.pem and NAME.key, signed by itself. */
+/** NAME.pem and NAME.key, self-signed. */
 export function selfSigned(dir: string, name: string, names: string): void {
   request(dir, name, `/CN=${name}`, `subjectAltName=${names}`);
   sign(dir, name, undefined, '-selfsign', '-keyfile', `${name}.key`);
 }
 
-/** NAME.pem and NAME.key, signed by itself, valid for so many days; the path of NAME.pem. */
+/** NAME.pem and NAME.key, self-signed, valid for so many days; the path of NAME.pem. */
 export function lastingDays(dir: string, name: string, days: number): string {
   const own = ['-x509', '-subj', `/CN=${name}`, '-days', String(days)];
   openssl(dir, 'req', ...key, ...own, '-keyout', `${name}.key`, '-out', `${name}.pem`);

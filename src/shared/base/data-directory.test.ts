@@ -1,4 +1,4 @@
-/** A directory that cannot be made is told by its key, its place and the cause. */
+/** A directory that cannot be made is reported with its key, its place and the cause. */
 
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';

@@ -29,20 +29,20 @@ describe('ranges of webhooks.allow_cidrs', () => {
   for (const text of [...none, ...also, '::1::/64', 'lan', 'localhost/8', '10.0.0.0/255.0.0.0', '/8', ':/8', './8'])
     it(`${JSON.stringify(text)} is none`, () => assert.match(cidrFault(text) ?? '', /is no range/));
 
-  it('written as they are told to be are taken, and hold the address that was written first', () => {
+  it('written as their fault says are taken, and hold the address that was written first', () => {
     const v4 = fc.tuple(fc.ipV4(), fc.integer({ min: 0, max: 32 }));
     const v6 = fc.tuple(fc.ipV6(), fc.integer({ min: 0, max: 128 }));
     fc.assert(
       fc.property(fc.oneof(v4, v6), ([address, length]) => {
         const fault = cidrFault(`${address}/${length}`);
         if (/guise of IPv6/.test(fault ?? '')) return;
-        const told = fault === undefined ? `${address}/${length}` : (/write "(.*)"$/.exec(fault)?.[1] ?? '');
-        assert.equal(cidrFault(told), undefined, told);
+        const advised = fault === undefined ? `${address}/${length}` : (/write "(.*)"$/.exec(fault)?.[1] ?? '');
+        assert.equal(cidrFault(advised), undefined, advised);
         const family = isIPv6(address) ? 'ipv6' : 'ipv4';
         const list = new BlockList();
-        list.addSubnet(told.split('/')[0] ?? '', length, family);
-        assert.ok(list.check(address, family), `${told} holds ${address}`);
-        assert.ok(told.endsWith(`/${length}`));
+        list.addSubnet(advised.split('/')[0] ?? '', length, family);
+        assert.ok(list.check(address, family), `${advised} holds ${address}`);
+        assert.ok(advised.endsWith(`/${length}`));
       }),
     );
   });

@@ -149,7 +149,7 @@ test('sockets that were handed over replace the addresses of the file, also for 
   ]);
 });
 
-test('a socket of systemd that nobody could be served on keeps no box from logging', () => {
+test('a socket of systemd on which no client can be served does not keep a box from logging', () => {
   const unix = { kind: 'unix', path: '/run/a.sock', fd: 3 } as const;
   const env = { LINESIDE_AUTH_TOKENS_FILE: join(dir, 'none.json') };
   const loaded = load(file(''), env, 'line', { grpc: [unix, lan] });
@@ -159,7 +159,7 @@ test('a socket of systemd that nobody could be served on keeps no box from loggi
   assert.deepEqual(load(missing, env, 'line', { grpc: [lan] }).unserved, [], 'its handshakes fail until a reload');
   for (const name of ['a.crt', 'a.key']) writeFileSync(join(dir, name), '');
   const whole = file(`[tls]\ncert_file = "${join(dir, 'a.crt')}"\nkey_file = "${join(dir, 'a.key')}"`);
-  // Without a token everybody is turned away there, until one is added.
+  // Without a token every caller is refused there, until one is added.
   const served = load(whole, env, 'line', { grpc: [lan] });
   assert.deepEqual([served.config.grpc.listen, served.unserved], [[lan], []]);
 });

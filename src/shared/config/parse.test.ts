@@ -118,7 +118,7 @@ test('lists of numbers are held to their length and each to its limits', () => {
   assert.deepEqual(config('[webhooks]\nallow_ports = []').config.webhooks.allowPorts, []);
 });
 
-test('every range that is none is named, each by itself', () => {
+test('every range that is none is named', () => {
   assert.deepEqual(faults('[webhooks]\nallow_cidrs = ["10.0.0.0/8", "10.0.0.1/8", "lan", "::/0"]'), [
     'webhooks.allow_cidrs: "10.0.0.1/8" names an address inside the range: write "10.0.0.0/8"',
     'webhooks.allow_cidrs: "lan" is no range: write an address and a length, "192.168.7.0/24" or "fd00::/8"',

@@ -7,7 +7,7 @@ import { FakeClock } from '../base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { createClockSync } from './clock-sync.ts';
 
-test('nobody tells where there is no time sync; its directory says that it runs, its file that the clock is right', (t) => {
+test('the state is unknown where there is no time sync; its directory says that it runs, its file that the clock is right', (t) => {
   const dir = temporaryDirectory(t);
   const file = join(dir, 'timesync', 'synchronized');
   const clock = new FakeClock();
@@ -24,7 +24,7 @@ test('nobody tells where there is no time sync; its directory says that it runs,
   assert.equal(clock.pendingTimers, 0);
 });
 
-test('a clock that was set stays so when time sync goes away', (t) => {
+test('a clock that was set stays so when time sync is removed', (t) => {
   const file = join(temporaryDirectory(t), 'synchronized');
   writeFileSync(file, '');
   const clock = new FakeClock();
@@ -34,7 +34,7 @@ test('a clock that was set stays so when time sync goes away', (t) => {
   assert.equal(sync.state(), 'synced');
 });
 
-test('an empty name asks nobody, and stop looks no more', (t) => {
+test('with an empty name nothing is checked, and nothing after the stop', (t) => {
   const clock = new FakeClock();
   assert.equal(createClockSync({ file: '', clock }).state(), 'unknown');
   assert.equal(clock.pendingTimers, 0);

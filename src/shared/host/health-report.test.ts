@@ -86,7 +86,7 @@ test('with the stop it goes quiet', async () => {
   assert.deepEqual([said, clock.pendingTimers], [['STOPPING=1 STATUS=stopping EXTEND_TIMEOUT_USEC=45000000'], 0]);
 });
 
-test('asks for nothing where nobody listens', async () => {
+test('asks for nothing when systemd does not listen', async () => {
   const { clock, said, report } = reportTo(false);
   const status = (): string => assert.fail('asked');
   await report.up({ status, checks: [] });
@@ -113,7 +113,7 @@ test('the watchdog is fed three times in an interval while all answers', async (
   assert.deepEqual(log, []);
 });
 
-test('the watchdog starves as soon as one hangs, names it once, asks it once, and goes on when it answers', async () => {
+test('the watchdog starves as soon as one hangs, names it once, asks it once, and is fed again when it answers', async () => {
   let release: (() => void) | undefined;
   let asked = 0;
   const hang: Check = {

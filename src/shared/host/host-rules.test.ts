@@ -10,7 +10,7 @@ const well: HostFacts = { ...wellHost, boots: { count: 9, powerLosses: 4, afterP
 const firing = (changes: Partial<HostFacts>): string[] =>
   new Alerts(hostRules).look({ ...well, ...changes }, 0).map(({ name, severity }) => `${name} ${severity}`);
 
-test('each alert fires at its limit and not before, and never for what cannot be told', () => {
+test('each alert fires at its limit and not before, and never for what is not known', () => {
   const disk = (changes: Partial<HostFacts['disk']>): Partial<HostFacts> => ({ disk: { ...well.disk, ...changes } });
   const memory = (availableBytes: number | null): Partial<HostFacts> => ({
     memory: { totalBytes: 1_000, availableBytes },

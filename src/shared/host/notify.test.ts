@@ -13,7 +13,7 @@ for (const [what, nameIn] of [
   ['a path', (dir: string) => join(dir, 'notify')],
   ['an abstract name', (dir: string) => `@${dir}/notify`],
 ] as const) {
-  test(`tells systemd everything through ${what}`, async (t) => {
+  test(`notifies systemd of everything through ${what}`, async (t) => {
     const socket = await openNotifySocket(t, nameIn(temporaryDirectory(t)));
     const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000' }, silentLogger);
     assert.equal(notifier?.watchdogIntervalMs, 60_000);
@@ -48,7 +48,7 @@ for (const name of ['vsock:2:1234', `/${'x'.repeat(200)}`, 'relative']) {
   });
 }
 
-test('keeps what lasts until systemd hears again, and complains once', async (t) => {
+test('keeps what lasts until systemd receives again, and warns once', async (t) => {
   const path = join(temporaryDirectory(t), 'notify');
   const { logger, lines: warnings } = recordingLogger();
   const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: '1000000' };

@@ -68,14 +68,14 @@ for (const [what, answers] of probes) {
     assert.equal(await ended, 0);
   });
 
-  test(`${what}: nobody listens any more`, async (t) => {
+  test(`${what}: no process listens any more`, async (t) => {
     const server = createServer();
     const address = await listening(t, server);
     await new Promise<void>((resolve) => server.close(() => resolve()));
     await assert.rejects(answers(address), { code: 'ENOENT' });
   });
 
-  test(`${what}: a connection that is turned away was answered`, async (t) => {
+  test(`${what}: a connection that is refused was answered`, async (t) => {
     const address = await listening(
       t,
       createServer((socket) => socket.destroy()),

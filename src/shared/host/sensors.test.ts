@@ -18,7 +18,7 @@ test('the temperature is that of the hottest sensor of the processor, and of not
   for (const [tree, degrees] of table) assert.equal(temperature(sysTree(t, tree)), degrees);
 });
 
-test('voltage and throttling are told only where the kernel tells them: silence is never "no"', (t) => {
+test('voltage and throttling are known only where the kernel reports them: silence is never "no"', (t) => {
   const both = (underVoltage: string, throttled: string): object => ({ underVoltage, throttled });
   const table: readonly (readonly [Tree, object])[] = [
     [{}, both('unknown', 'unknown')],
@@ -38,7 +38,7 @@ test('voltage and throttling are told only where the kernel tells them: silence 
   for (const [tree, told] of table) assert.deepEqual(power(sysTree(t, tree)), told, JSON.stringify(tree));
 });
 
-test('what the card tells of itself: bytes written, and wear where it is eMMC', (t) => {
+test('what the card reports of itself: bytes written, and wear where it is eMMC', (t) => {
   const of = (files: Parameters<typeof mmc>[0], minor = 4): object =>
     wear(sysTree(t, mmc(files)), { major: 179, minor });
   const written = 2_345_678 * 512;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stopAll } from './service-process.ts';
 
-test('every step runs, whatever the ones before it did, and all failures are told at once', async () => {
+test('every step runs, whatever the ones before it did, and all failures are reported at once', async () => {
   const ran: string[] = [];
   const step = (what: string, stop: () => Promise<void>, limitMs?: number) => ({
     what,

@@ -8,7 +8,7 @@ import type { SensorRoots } from './sensors.ts';
 
 export type Tree = Readonly<Record<string, string>>;
 
-/** Raspberry Pi 3 and 4 with Debian's kernel: a zone, a cooling device of cpufreq, an SD card that tells nothing of itself. */
+/** Raspberry Pi 3 and 4 with Debian's kernel: a zone, a cooling device of cpufreq, an SD card that reports nothing of itself. */
 export const pi4: Tree = {
   'class/thermal/thermal_zone0/type': 'cpu-thermal\n',
   'class/thermal/thermal_zone0/temp': '48686\n',
@@ -38,7 +38,7 @@ export const pc: Tree = {
 
 const card = 'devices/platform/emmc2bus/fe340000.mmc/mmc_host/mmc0/mmc0:0001';
 
-/** A card with its fourth partition, 179:4, as ext4; eMMC where it tells its life time. */
+/** A card with its fourth partition, 179:4, as ext4; eMMC where it reports its life time. */
 export function mmc(files: { readonly life?: string; readonly eol?: string; readonly kib?: string } = {}): Tree {
   const { life, eol, kib } = files;
   return {

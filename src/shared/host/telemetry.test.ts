@@ -65,7 +65,7 @@ test('what this machine has is there after the start: memory, load, disk', async
   assert.deepEqual(warnings, []);
 });
 
-test('it is looked at every half minute, and no more once stopped', async (t) => {
+test('the machine is sampled every half minute, and not after the stop', async (t) => {
   const roots = sysTree(t, piVoltage);
   const { telemetry, clock } = boxOf(t, roots);
   await telemetry.start();
@@ -81,12 +81,12 @@ test('it is looked at every half minute, and no more once stopped', async (t) =>
   assert.equal(clock.pendingTimers, 0);
 });
 
-test('where nothing can be read or written, the start goes on and says so once', async (t) => {
+test('where nothing can be read or written, the start continues and reports it once', async (t) => {
   const { telemetry, clock, warnings } = boxOf(t, sysTree(t, {}), { dir: '/proc/nowhere' });
   await telemetry.start();
   const { disk, boots, temperatureCelsius } = telemetry.facts();
   assert.deepEqual([disk.totalBytes, boots.count, temperatureCelsius], [null, null, null]);
-  assert.match(warnings[0] ?? '', /losses of power are not counted/);
+  assert.match(warnings[0] ?? '', /power failures are not counted/);
   assert.match(warnings[1] ?? '', /telemetry of the host has no disk/);
   clock.advance(30_000);
   await until('the second look', () => telemetry.facts().ageSeconds === 0);
@@ -124,7 +124,7 @@ test('a boot after one in which the hub was not stopped follows a loss of power'
   assert.equal(statSync(join(dir, 'host-state.json')).mode & 0o777, 0o600);
 });
 
-test('a file that makes no sense is replaced, and half a new one is not looked at', (t) => {
+test('a file that makes no sense is replaced, and half a new one is not read', (t) => {
   const dir = temporaryDirectory(t);
   const path = join(dir, 'host-state.json');
   for (const content of ['', '{', 'null', '[]', '{"bootId":"a"}', '{"bootId":1,"stopped":true,"boots":"many"}']) {
@@ -135,7 +135,7 @@ test('a file that makes no sense is replaced, and half a new one is not looked a
   assert.deepEqual(countBoot(dir, 'c').facts, { count: 2, powerLosses: 1, afterPowerLoss: true });
 });
 
-test('without a boot id nothing is counted and nothing written; a directory that is not there is told', (t) => {
+test('without a boot id nothing is counted and nothing written; a directory that is not there is an error', (t) => {
   const dir = temporaryDirectory(t);
   const boot = countBoot(dir, '');
   boot.stopped();

@@ -82,7 +82,7 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
       try {
         boots = countBoot(dir, clockSync.bootId);
       } catch (error) {
-        logger.warn('losses of power are not counted: host-state.json', { error: messageOf(error) });
+        logger.warn('power failures are not counted: host-state.json', { error: messageOf(error) });
       }
       await look();
       arm();
@@ -93,7 +93,7 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
       try {
         boots?.stopped();
       } catch (error) {
-        logger.warn('the next boot will count a loss of power that was none', { error: messageOf(error) });
+        logger.warn('the next boot will count a power failure that was none', { error: messageOf(error) });
       }
     },
     facts,
@@ -162,7 +162,7 @@ interface BootCount {
 
 export const uncounted: BootFacts = { count: null, powerLosses: null, afterPowerLoss: false };
 
-/** `bootId` '': boots cannot be told apart. Throws where the file cannot be written. */
+/** `bootId` '': boots cannot be distinguished. Throws where the file cannot be written. */
 export function countBoot(dir: string, bootId: string): BootCount {
   if (bootId === '') return { facts: uncounted, stopped: () => undefined };
   const path = join(dir, fileName);

@@ -63,11 +63,11 @@ for (const { made, opened, gives } of [
   { made: 'fourth', opened: 'second', gives: 'has schema version 4, this program knows 2' },
   { made: 'fourth', opened: 'first', gives: 'has schema version 4, this program knows 1' },
 ] as const) {
-  test(`a file that the ${made} program made, opened by the ${opened}: ${typeof gives === 'number' ? 'goes on' : gives}`, (t) => {
+  test(`a file that the ${made} program made, opened by the ${opened}: ${typeof gives === 'number' ? 'continues' : gives}`, (t) => {
     const path = pathFor(t);
     openedWith(path, known[made]);
     assert.equal(openedWith(path, known[opened]), gives);
-    assert.equal(openedWith(path, known[made]), known[made].length, 'the newer program goes on with it');
+    assert.equal(openedWith(path, known[made]), known[made].length, 'the newer program continues with it');
   });
 }
 

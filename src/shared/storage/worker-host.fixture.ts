@@ -14,7 +14,7 @@ serve<EchoCalls>({
   echo: (text) => ({ value: text }),
   size: (buffer) => ({ value: buffer.byteLength }),
   fail(code) {
-    throw Object.assign(new Error('told to fail'), { code });
+    throw Object.assign(new Error('asked to fail'), { code });
   },
   look(text) {
     while (!isStopRequested());

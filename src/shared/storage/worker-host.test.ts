@@ -23,7 +23,7 @@ test('answers come to their calls, buffers are handed over, errors keep their co
   await assert.rejects(host.call('fail', 'SQLITE_FULL'), {
     name: 'WorkerError',
     code: 'SQLITE_FULL',
-    message: 'told to fail',
+    message: 'asked to fail',
   });
   assert.equal(host.alive, true);
 });
@@ -66,7 +66,7 @@ test('a worker that is held by its work is ended', async () => {
   await host.exited;
 });
 
-test('a worker that is still loading SQLite, or looks whether it was told to stop, ends by itself', async (t) => {
+test('a worker that is still loading SQLite, or checks whether it was asked to stop, ends without force', async (t) => {
   const statuses: number[] = [];
   const started = (message: unknown): void => {
     (message as { worker: Worker }).worker.once('exit', (status: number) => statuses.push(status));

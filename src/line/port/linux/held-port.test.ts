@@ -134,14 +134,14 @@ async function asNobody(pty: Pty, then: string): Promise<string> {
 }
 
 test('a port without permission says which group helps', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
+  if (process.getuid?.() !== 0) return t.skip('needs root, to become another user');
   const pty = ptyOf(t);
   const then = `await openTty(port, ${JSON.stringify(eightNone)}).catch((error) => console.log(error.code, error.hint));`;
   assert.match(await asNobody(pty, then), /^PORT_PERMISSION .*dialout/);
 });
 
 test('killed without the rights of root, a PTY can be opened again', async (t) => {
-  if (process.getuid?.() !== 0) return t.skip('needs root, to become somebody else');
+  if (process.getuid?.() !== 0) return t.skip('needs root, to become another user');
   const pty = ptyOf(t);
   chmodSync(pty.slavePath, 0o666);
   const then = `await openTty(port, ${JSON.stringify(eightNone)}); console.log('open'); process.kill(process.pid, 'SIGKILL');`;

@@ -63,12 +63,12 @@ test('what arrived between open and start is not lost', async (t) => {
   await device.close();
 });
 
-test('a stalled write goes on where it stopped when the peer reads again', async (t) => {
+test('a stalled write continues where it stopped when the peer reads again', async (t) => {
   const { pty, device } = await openRig(t);
   const data = pattern(300_000);
   let ended = false;
   const write = device.write(data, never).finally(() => void (ended = true));
-  // Far more than a PTY holds: this write cannot end by itself, however long one waits.
+  // Far more than a PTY holds: this write cannot complete, however long one waits.
   await pause(systemClock, 50);
   assert.equal(ended, false);
   const peer = counted(pty);
@@ -223,7 +223,7 @@ test('an unplug while a write is stalled is always seen, and ends the write', (t
     assert.ok(accepted < 200_000);
   }));
 
-test('an unplug between open and start is told after start', async (t) => {
+test('an unplug between open and start is reported after start', async (t) => {
   const pty = ptyOf(t);
   const device = await openTty(ptyPort(pty), eightNone);
   pty.close();
@@ -233,7 +233,7 @@ test('an unplug between open and start is told after start', async (t) => {
   await device.close();
 });
 
-test('no loss is told once the port was closed', async (t) => {
+test('no loss is reported once the port was closed', async (t) => {
   const { pty, device, losses } = await openRig(t);
   const closing = device.close();
   pty.close();

@@ -31,7 +31,7 @@ test('what fits is written before write returns', () => {
   assert.deepEqual(kernel.taken, [1, 2, 3]);
 });
 
-test('goes on when there is room again, with the very bytes', async () => {
+test('continues when there is room again, with the very bytes', async () => {
   const { writer, kernel, clock } = setup(2);
   const result = writer.write(Uint8Array.of(1, 2, 3, 4, 5), never);
   assert.deepEqual(kernel.taken, [1, 2]);
@@ -112,7 +112,7 @@ test('a signal that has fired already sends nothing', async () => {
   assert.equal(kernel.calls, 0);
 });
 
-test('a write error ends this write and all later ones, and tells the device once', async () => {
+test('a write error ends this write and all later ones, and is reported to the device once', async () => {
   const { writer, kernel, deaths, clock } = setup(2);
   const result = writer.write(Uint8Array.of(1, 2, 3), never);
   kernel.fault = Object.assign(new Error('EIO'), { code: 'EIO' });

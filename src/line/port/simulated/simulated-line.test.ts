@@ -48,7 +48,7 @@ test('reports each second and answers commands', async (t) => {
   await device.close();
 });
 
-test('lives on through close and open, and has no old reports for whoever comes later', async (t) => {
+test('continues over close and open, and has no old reports for a later client', async (t) => {
   const { clock, heard, open } = await setup(t);
   for (let round = 0; round < 3; round++) {
     clock.advance(3_600_000);
