@@ -13,17 +13,8 @@ import { describeConfig, describeCredentials, load, loadTolerant } from './share
 
 type Warn = (warning: string) => void;
 
-/** The Unix socket of the line that a configuration file describes. */
-export function localSocket(configFile: string | undefined, warn: Warn): string {
-  return firstSocket('grpc', configFile, warn);
-}
-
-/** The Unix socket of the hub that a configuration file describes. */
-export function localHttpSocket(configFile: string | undefined, warn: Warn): string {
-  return firstSocket('http', configFile, warn);
-}
-
-function firstSocket(section: 'grpc' | 'http', configFile: string | undefined, warn: Warn): string {
+/** The first Unix socket that a configuration file names for the line ('grpc') or the hub. */
+export function localSocket(section: 'grpc' | 'http', configFile: string | undefined, warn: Warn): string {
   const key = `${section}.listen`;
   const config = configFor(configFile, [key, 'data.runtime_dir'], warn);
   const unix = config[section].listen.find((address) => address.kind === 'unix');

@@ -6,12 +6,12 @@ async function main(argv: readonly string[]): Promise<number> {
     const { serve } = await import('./serve/serve.ts');
     return serve(argv.slice(1), version());
   }
-  const [{ runCli }, { processIo }, { addLocalCommands, localHttpSocket, localSocket }] = await Promise.all([
+  const [{ runCli }, { processIo }, { addLocalCommands, localSocket }] = await Promise.all([
     import('./cli/cli.ts'),
     import('./cli/io.ts'),
     import('./local-commands.ts'),
   ]);
-  return runCli(argv, processIo(), { version: version(), localSocket, localHttpSocket, local: addLocalCommands });
+  return runCli(argv, processIo(), { version: version(), localSocket, local: addLocalCommands });
 }
 
 /** From package.json, which stands beside the compiled code and above the source. */

@@ -18,7 +18,7 @@ import { monitorCommands } from './line/monitor.ts';
 import { packetCommands } from './line/packets.ts';
 import { portCommands, wireCommands } from './line/port.ts';
 import { statusCommands } from './line/status.ts';
-import { type LocalSockets, Shell } from './shell.ts';
+import { type LocalSocket, Shell } from './shell.ts';
 
 /** Every command that calls a service, in the order of the help, under its headings. */
 const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
@@ -38,7 +38,8 @@ export interface LocalShell {
   setStatus(status: number): void;
 }
 
-export interface CliParts extends LocalSockets {
+export interface CliParts {
+  readonly localSocket: LocalSocket;
   readonly version: string;
   /** Adds the commands that need no service. */
   readonly local?: (program: Command, shell: LocalShell) => void;
@@ -46,7 +47,7 @@ export interface CliParts extends LocalSockets {
 
 /** Runs one command line (without the program's name) and answers its exit status; never throws, never exits. */
 export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
-  const shell = new Shell(io, argv.includes('--json'), parts);
+  const shell = new Shell(io, argv.includes('--json'), parts.localSocket);
   const program = buildProgram(shell, parts);
   try {
     await program.parseAsync([...argv], { from: 'user' });
@@ -60,7 +61,7 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
 
 /** Every command with its options and help, not run: the reference is made of it. */
 export function commandTree(io: CliIo, parts: CliParts): Command {
-  return buildProgram(new Shell(io, false, parts), parts);
+  return buildProgram(new Shell(io, false, parts.localSocket), parts);
 }
 
 const firstSteps = `

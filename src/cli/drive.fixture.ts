@@ -55,8 +55,8 @@ export function start(argv: readonly string[], options: DriveOptions = {}): Runn
   };
   const parts = {
     version: options.version ?? '0.0.0',
-    localSocket: () => options.socket ?? '/nonexistent/lineside.sock',
-    localHttpSocket: () => options.httpSocket ?? '/nonexistent/http.sock',
+    localSocket: (section: 'grpc' | 'http') =>
+      (section === 'grpc' ? options.socket : options.httpSocket) ?? `/nonexistent/${section}.sock`,
     ...(options.local !== undefined && { local: options.local }),
   };
   const done = runCli(argv, io, parts).then((status) => {

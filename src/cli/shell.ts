@@ -62,13 +62,12 @@ export interface Runnable {
   run(call: Call<object>, args: Args): Promise<number>;
 }
 
-/** The Unix sockets of the service that the configuration file (undefined: the usual one) describes. */
-export interface LocalSockets {
-  readonly localSocket: LocalSocket;
-  readonly localHttpSocket: LocalSocket;
-}
-
-type LocalSocket = (configFile: string | undefined, warn: (warning: string) => void) => string | Promise<string>;
+/** The Unix socket of an interface of the service that the configuration file (undefined: the usual one) describes. */
+export type LocalSocket = (
+  section: Face['section'],
+  configFile: string | undefined,
+  warn: (warning: string) => void,
+) => string;
 
 const signals: readonly StopSignal[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
@@ -79,14 +78,14 @@ export class Shell {
   status: number = exitStatus.ok;
   readonly #json: boolean;
   readonly #warned = new Set<string>();
-  readonly #sockets: LocalSockets;
+  readonly #localSocket: LocalSocket;
 
-  constructor(io: CliIo, json: boolean, sockets: LocalSockets) {
+  constructor(io: CliIo, json: boolean, localSocket: LocalSocket) {
     this.io = io;
     this.out = new Output(io.stdout);
     this.err = new Output(io.stderr);
     this.#json = json;
-    this.#sockets = sockets;
+    this.#localSocket = localSocket;
   }
 
   /** Once each: a command may ask for both sockets of one configuration. */
@@ -119,10 +118,8 @@ export class Shell {
     const { timeout: timeoutMs, json = false } = options;
     let service: Promise<Service> | undefined;
     let hub: Promise<Hub> | undefined;
-    const find = (face: Face): Promise<Place> => {
-      const socket = face === lineFace ? this.#sockets.localSocket : this.#sockets.localHttpSocket;
-      return findPlace(options, env, face, () => socket(options.config, this.warn));
-    };
+    const find = (face: Face): Promise<Place> =>
+      findPlace(options, env, face, () => this.#localSocket(face.section, options.config, this.warn));
     const findHub = async (limitMs: number) => new Hub(await find(hubFace), { stop, timeoutMs: limitMs });
     const serviceOf = () => (service ??= find(lineFace).then(serviceAt));
     return {

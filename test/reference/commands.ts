@@ -12,7 +12,7 @@ export function program(print: (text: string) => void = () => undefined): Comman
   const io = { stdin: nowhere(), stdout: nowhere(), stderr: nowhere(), env: {}, clock: new FakeClock() };
   const tree = commandTree(
     { ...io, onSignal: () => () => undefined },
-    { version: '0', local: addLocalCommands, localSocket: () => '', localHttpSocket: () => '' },
+    { version: '0', local: addLocalCommands, localSocket: () => '' },
   );
   for (const command of withSubcommands(tree)) {
     if (command.commands.length === 0 || runsItself(command)) command.action(() => undefined);

@@ -47,6 +47,8 @@ export interface Face {
   /** Where a box answers other machines, over TLS. */
   readonly securePort: number;
   readonly socketVariable: 'LINESIDE_SOCKET' | 'LINESIDE_HTTP_SOCKET';
+  /** Of the configuration: its listen names the addresses. */
+  readonly section: 'grpc' | 'http';
   readonly alpn: 'h2' | 'http/1.1';
   /** What systemd calls the process behind it. */
   readonly unit: string;
@@ -57,6 +59,7 @@ export const lineFace: Face = {
   defaultPort: 50_051,
   securePort: 50_051,
   socketVariable: 'LINESIDE_SOCKET',
+  section: 'grpc',
   alpn: 'h2',
   unit: 'lineside',
 };
@@ -65,6 +68,7 @@ export const hubFace: Face = {
   defaultPort: 8080,
   securePort: 8443,
   socketVariable: 'LINESIDE_HTTP_SOCKET',
+  section: 'http',
   alpn: 'http/1.1',
   unit: 'lineside-hub',
 };

@@ -25,9 +25,9 @@ export async function findPlace(
   options: ConnectionOptions,
   env: Env,
   face: Face,
-  localSocket: () => string | Promise<string>,
+  localSocket: () => string,
 ): Promise<Place> {
-  const endpoint = chosenEndpoint(options, env, face) ?? { kind: 'unix', path: await localSocket() };
+  const endpoint = chosenEndpoint(options, env, face) ?? { kind: 'unix', path: localSocket() };
   if (endpoint.kind === 'unix') return { endpoint, face, tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
   return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };

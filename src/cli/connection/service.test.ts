@@ -64,12 +64,11 @@ describe('on the box', () => {
     const io = { ...processIo(), env: {} };
     const parts = {
       version: '1.2.3',
-      localSocket: (file: string | undefined): string => {
+      localSocket: (_section: string, file: string | undefined): string => {
         asked.push(file);
         if (file === 'bad.toml') throw new LinesideError('CONFIG_INVALID', 'grpc.listen: bad', { hint: 'Correct it.' });
         return at('own.sock');
       },
-      localHttpSocket: () => at('none.sock'),
     };
     const quiet = { ...io, stdout: devNull(), stderr: devNull() };
     assert.equal(await runCli(['config'], quiet, parts), 0);
@@ -94,7 +93,7 @@ describe('the command line', () => {
     );
     const { stdin, stdout, stderr } = process;
     const io = { stdin, stdout, stderr, env: {}, clock: systemClock, onSignal: () => () => undefined };
-    const tree = commandTree(io, { version: '', localSocket: () => '', localHttpSocket: () => '' });
+    const tree = commandTree(io, { version: '', localSocket: () => '' });
     const words = (command: Command): string[] =>
       command.parent === null ? [] : [...words(command.parent), command.name()];
     const leaves = (command: Command): Command[] => [command, ...command.commands.flatMap(leaves)];
@@ -140,7 +139,7 @@ describe('the command line', () => {
     for (let n = 0; n < 2000; n += 1) service.log(1, Buffer.alloc(100, n));
     const script = `const {runCli}=await import(${JSON.stringify(new URL('../cli.ts', import.meta.url).href)});
       const {processIo}=await import(${JSON.stringify(new URL('../io.ts', import.meta.url).href)});
-      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))},localHttpSocket:()=>'/nonexistent/http.sock'});`;
+      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))}});`;
     const tsx = import.meta.resolve('tsx');
     const command =
       'node="$1"; shift; { "$node" --import "$TSX" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';
