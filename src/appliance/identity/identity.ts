@@ -4,7 +4,7 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { createHash, createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -98,8 +98,7 @@ function aboutOf(text: string, caCert: string, serverChain: string): IdentityFil
 
 /** Of the first certificate in the text. */
 export function fingerprintOf(pem: string): string {
-  const digest = createHash('sha256').update(new X509Certificate(pem).raw).digest('hex').toUpperCase();
-  return (digest.match(/../g) ?? []).join(':');
+  return new X509Certificate(pem).fingerprint256;
 }
 
 function namesOf(server: X509Certificate): string[] {
