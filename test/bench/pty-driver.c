@@ -11,22 +11,7 @@
  *                                   WINDOW bytes ahead of what FIFO acknowledges (one byte there for ACK_BYTES received)
  *   echo                            sends back whatever the port's user writes, until the next command
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pty.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <termios.h>
-#include <time.h>
-#include <unistd.h>
+#include "../pty.h"
 
 #define ACK_BYTES 4096
 /* Short enough not to be the limit, long enough to leave the core to the others. */
@@ -35,25 +20,8 @@
 #define MAX_FILE (8 << 20)
 #define MAX_RECORD 4096
 
-static int master, slave;
 static uint8_t content[MAX_FILE];
 static size_t content_bytes;
-
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void sleep_until(int64_t at_ns) {
-  struct timespec t = {at_ns / 1000000000, at_ns % 1000000000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
-}
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
 
 static void write_all(const uint8_t *from, size_t bytes) {
   while (bytes > 0) {
@@ -112,12 +80,6 @@ static void put(int64_t bytes, size_t size, double rate, int stamps) {
   report(bytes, from, worst);
 }
 
-static int waiting_bytes(void) {
-  int waiting = 0;
-  if (ioctl(slave, FIONREAD, &waiting) < 0) die("FIONREAD");
-  return waiting;
-}
-
 static void records(int64_t count, size_t size, int64_t window, const char *fifo) {
   uint8_t acks[4096];
   int64_t acknowledged = 0, from = now_ns();
@@ -158,16 +120,9 @@ int main(void) {
   long long bytes, window;
   unsigned size;
   double rate;
-  struct termios raw;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_TIMERSLACK, 1);
   setvbuf(stdin, NULL, _IONBF, 0); /* poll() must see every command that is waiting */
   setvbuf(stdout, NULL, _IOLBF, 0);
-  /* The slave stays open here: the master never hangs up between two users of the port. */
-  if (openpty(&master, &slave, path, NULL, NULL) < 0 || tcgetattr(slave, &raw) < 0) die("openpty");
-  cfmakeraw(&raw);
-  if (tcsetattr(slave, TCSANOW, &raw) < 0) die("tcsetattr");
-  printf("%s\n", path);
+  open_pty();
   while (fgets(line, sizeof line, stdin) != NULL) {
     if (sscanf(line, "flood %1023s %lld %u", path, &bytes, &size) == 3) {
       load(path);

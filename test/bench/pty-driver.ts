@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, constants, existsSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryDirectory } from '../e2e/daemon.ts';
+import { compiled } from '../e2e/uart.ts';
 import { lineReader, start, stop } from './processes.ts';
 
 /** What the drivers send, over and over: 1 MiB, so that a lost, doubled or moved byte changes the SHA-256. */
@@ -21,15 +22,8 @@ let built: Built | undefined;
 
 function build(): Built {
   if (built !== undefined && existsSync(built.binary)) return built;
-  const dir = temporaryDirectory();
-  const binary = join(dir, 'pty-driver');
-  const source = join(import.meta.dirname, 'pty-driver.c');
-  const compiler = spawnSync('cc', ['-O2', '-o', binary, source, '-lutil'], { encoding: 'utf8' });
-  if (compiler.status !== 0)
-    throw new Error(
-      `the benchmark needs a C compiler (apt-get install gcc libc6-dev): ${compiler.error?.message ?? compiler.stderr}`,
-    );
-  const contentFile = join(dir, 'content');
+  const binary = compiled(join(import.meta.dirname, 'pty-driver.c'));
+  const contentFile = join(temporaryDirectory(), 'content');
   const content = randomBytes(CONTENT_BYTES);
   writeFileSync(contentFile, content);
   built = { binary, contentFile, content };

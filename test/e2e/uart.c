@@ -8,21 +8,7 @@
  *   stops COUNT BAUD BURST PAUSE_US PID MS    the same; in each, the process is stopped for MS after the second burst
  *   modbus COUNT BAUD BURST                   answers COUNT requests of Modbus RTU (read holding registers)
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
-#include <pty.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <termios.h>
-#include <time.h>
-#include <unistd.h>
+#include "../pty.h"
 
 #define BITS_PER_CHARACTER 10
 #define TIMEOUT_CHARACTERS 4
@@ -31,24 +17,6 @@
 #define STOP_AFTER_BURSTS 2
 /* A device that does not get its request for so long has none to come. */
 #define REQUEST_LIMIT_MS 20000
-
-static int master, slave;
-
-static int64_t now_ns(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void sleep_until(int64_t at_ns) {
-  struct timespec t = {at_ns / 1000000000, at_ns % 1000000000};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
-}
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
 
 static uint16_t crc_of(const uint8_t *bytes, size_t size) {
   uint16_t crc = 0xffff;
@@ -75,18 +43,16 @@ struct stop {
 
 static void begin_stop(struct stop *stop, size_t burst) {
   if (kill(stop->pid, SIGSTOP) < 0) die("SIGSTOP");
-  stop->from_wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
-  stop->until_ns = now_ns(CLOCK_MONOTONIC) + stop->stop_ns;
+  stop->from_wall_ms = (double)ns_of(CLOCK_REALTIME) / 1e6;
+  stop->until_ns = now_ns() + stop->stop_ns;
   stop->bytes = (int)burst;
 }
 
 static void end_stop(struct stop *stop) {
-  int waiting = 0;
   sleep_until(stop->until_ns);
-  if (ioctl(slave, FIONREAD, &waiting) < 0) die("FIONREAD");
-  stop->handed_over = waiting >= stop->bytes;
+  stop->handed_over = waiting_bytes() >= stop->bytes;
   if (kill(stop->pid, SIGCONT) < 0) die("SIGCONT");
-  stop->to_wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
+  stop->to_wall_ms = (double)ns_of(CLOCK_REALTIME) / 1e6;
   stop->until_ns = 0;
 }
 
@@ -102,9 +68,9 @@ static int64_t put(const uint8_t *frame, size_t size, int64_t from_ns, double ch
     if (stop.until_ns > 0 && stop.until_ns < due_ns) end_stop(&stop);
     sleep_until(due_ns);
     if (write(master, frame + at, piece) != (ssize_t)piece) die("write");
-    double wall_ms = (double)now_ns(CLOCK_REALTIME) / 1e6;
+    double wall_ms = (double)ns_of(CLOCK_REALTIME) / 1e6;
     printf("%s{\"at\":%zu,\"wallMs\":%.3f,\"lateMs\":%.3f}", at == 0 ? "" : ",", at, wall_ms,
-           (double)(now_ns(CLOCK_MONOTONIC) - due_ns) / 1e6);
+           (double)(now_ns() - due_ns) / 1e6);
     if (stop.until_ns > 0) stop.bytes += (int)piece;
     if (stop.stop_ns > 0 && at / burst + 1 == STOP_AFTER_BURSTS) begin_stop(&stop, piece);
   }
@@ -115,13 +81,13 @@ static int64_t put(const uint8_t *frame, size_t size, int64_t from_ns, double ch
            stop.handed_over ? "true" : "false");
   printf("}\n");
   /* Time on the wire is real: after a stop, or a delay of this program, the next frame begins later. */
-  int64_t end_ns = from_ns + (int64_t)(size * character_ns), now = now_ns(CLOCK_MONOTONIC);
+  int64_t end_ns = from_ns + (int64_t)(size * character_ns), now = now_ns();
   return now > end_ns ? now : end_ns;
 }
 
 static void frames(int count, double character_ns, size_t burst, int pause_us, struct stop stop) {
   uint8_t frame[FRAME_BYTES];
-  int64_t from_ns = now_ns(CLOCK_MONOTONIC);
+  int64_t from_ns = now_ns();
   for (int i = 0; i < count; i++) {
     for (size_t at = 0; at < FRAME_BYTES; at++) frame[at] = (uint8_t)rand();
     seal(frame, FRAME_BYTES);
@@ -147,26 +113,18 @@ static void modbus(int count, double character_ns, size_t burst) {
     frame[0] = request[0], frame[1] = request[1], frame[2] = (uint8_t)(2 * registers);
     for (unsigned at = 0; at < 2 * registers; at++) frame[3 + at] = (uint8_t)rand();
     seal(frame, 5 + 2 * registers);
-    int64_t from_ns = now_ns(CLOCK_MONOTONIC) + (int64_t)((REQUEST_BYTES + 3.5) * character_ns);
+    int64_t from_ns = now_ns() + (int64_t)((REQUEST_BYTES + 3.5) * character_ns);
     put(frame, 5 + 2 * registers, from_ns, character_ns, burst, (struct stop){0});
   }
 }
 
 int main(void) {
-  char line[256], path[1024];
+  char line[256];
   int count, baud, pause_us, pid, stop_ms;
   size_t burst;
-  struct termios raw;
   struct sched_param priority = {.sched_priority = 10};
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  prctl(PR_SET_TIMERSLACK, 1);
   sched_setscheduler(0, SCHED_FIFO, &priority);
-  /* The slave stays open here: the master never hangs up between two users of the port. */
-  if (openpty(&master, &slave, path, NULL, NULL) < 0 || tcgetattr(slave, &raw) < 0) die("openpty");
-  cfmakeraw(&raw);
-  if (tcsetattr(slave, TCSANOW, &raw) < 0) die("tcsetattr");
-  printf("%s\n", path);
-  fflush(stdout);
+  open_pty();
   while (fgets(line, sizeof line, stdin) != NULL) {
     if (sscanf(line, "frames %d %d %zu %d", &count, &baud, &burst, &pause_us) == 4)
       frames(count, BITS_PER_CHARACTER * 1e9 / baud, burst, pause_us, (struct stop){0});

@@ -1,6 +1,6 @@
 /** Compiles and steers uart.c: a port behind a UART that reports its bytes in bursts, at the pace of the baud rate. */
 import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { startProcess, temporaryDirectory } from './daemon.ts';
@@ -19,13 +19,16 @@ export interface Uart {
   run(command: string): Promise<WrittenFrame[]>;
 }
 
+/** Path of a program that includes pty.h, compiled. */
+export function compiled(source: string): string {
+  const program = join(temporaryDirectory(), basename(source, '.c'));
+  const { status, error, stderr } = spawnSync('cc', ['-O2', '-o', program, source, '-lutil'], { encoding: 'utf8' });
+  if (status === 0) return program;
+  throw new Error(`${source} needs a C compiler (apt-get install gcc libc6-dev): ${error?.message ?? stderr}`);
+}
+
 export async function startUart(): Promise<Uart> {
-  const program = join(temporaryDirectory(), 'uart');
-  const built = spawnSync('cc', ['-O2', '-o', program, join(import.meta.dirname, 'uart.c'), '-lutil'], {
-    encoding: 'utf8',
-  });
-  if (built.status !== 0) throw new Error(`uart.c needs a C compiler: ${built.error?.message ?? built.stderr}`);
-  const child = startProcess(program, []);
+  const child = startProcess(compiled(join(import.meta.dirname, 'uart.c')), []);
   if (child.stdout === null || child.stdin === null) throw new Error('no pipes to uart.c');
   const { stdin } = child;
   child.stderr?.pipe(process.stderr);
