@@ -26,9 +26,9 @@ export interface Box {
   readonly pty: NamedPty;
 }
 
-/** A daemon with an open port; commits soon, so that tests need not wait. */
-export async function startBox(config: Toml = {}, dir = temporaryDirectory()): Promise<Box> {
-  const pty = namedPty(dir);
+/** A daemon with an open port; commits soon, so that tests need not wait. `collect`: what the port is sent is kept. */
+export async function startBox(config: Toml = {}, dir = temporaryDirectory(), collect = true): Promise<Box> {
+  const pty = namedPty(dir, 'port0', collect);
   const { serial: serialSection = {}, log: logSection = {}, ...others } = config as Readonly<Record<string, Toml>>;
   const daemon = await startDaemon({
     dir,

@@ -7,8 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { type Daemon, environment, MAIN, NODE, startDaemon, startProcess } from '../e2e/daemon.ts';
-import { endExclusiveUse, everythingAfter, logStatus, openPort } from '../e2e/faults.ts';
-import { namedPty } from '../e2e/pty.ts';
+import { endExclusiveUse, everythingAfter, logStatus, startBox } from '../e2e/faults.ts';
 import { seeded } from './random.ts';
 import { allTraffic, newTraffic, type Traffic } from './traffic.ts';
 
@@ -23,18 +22,16 @@ const COMMIT_MS = 100;
 
 export async function killRounds(dir: string, rounds: number, seed: number, say: (line: string) => void) {
   const random = seeded(seed);
-  const campaign = newTraffic(namedPty(dir, 'port0', false), random);
+  const config = {
+    serial: { at_start: 'resume' },
+    log: { commit_ms: COMMIT_MS },
+    grpc: { listen: ['unix:grpc.sock'] },
+  };
+  const { daemon: first, pty } = await startBox(config, dir, false);
   // What arrives there is not kept.
-  campaign.pty.onData(() => {});
-  let daemon = await startDaemon({
-    dir,
-    config: {
-      serial: { extra_ports: [campaign.pty.portName], at_start: 'resume' },
-      log: { commit_ms: COMMIT_MS },
-      grpc: { listen: ['unix:grpc.sock'] },
-    },
-  });
-  await openPort(daemon.client, campaign.pty.portName);
+  pty.onData(() => {});
+  const campaign = newTraffic(pty, random);
+  let daemon = first;
   let killsAtStart = 0;
   for (let round = 1; round <= rounds; round++) {
     await oneLife(daemon, campaign);

@@ -5,13 +5,14 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Client, startDaemon } from '../e2e/daemon.ts';
-import { logStatus, openPort, residentMiB } from '../e2e/faults.ts';
-import { namedPty } from '../e2e/pty.ts';
+import type { Client } from '../e2e/daemon.ts';
+import { logStatus, residentMiB, startBox } from '../e2e/faults.ts';
 import type { Ledger } from './ledger.ts';
 import { seeded } from './random.ts';
 import { allTraffic, newTraffic } from './traffic.ts';
 
+/** log.commit_ms as it is shipped. */
+const COMMIT_MS = 1_000;
 const FIRST_LOOK_MS = 5_000;
 const MINUTE_MS = 60_000;
 /** Memory settles within the first minutes: caches, compiled code, the tail. */
@@ -26,15 +27,11 @@ export async function steadyTraffic(
   say: (line: string) => void,
 ): Promise<void> {
   say(`steady: ${minutes} minutes, SEED=${seed}`);
-  const pty = namedPty(dir, 'port0', false);
+  const config = { log: { commit_ms: COMMIT_MS }, grpc: { listen: ['unix:grpc.sock'] } };
+  const { daemon, pty } = await startBox(config, dir, false);
   pty.onData(() => {});
-  const traffic = newTraffic(pty, seeded(seed));
-  const daemon = await startDaemon({
-    dir,
-    config: { serial: { extra_ports: [pty.portName] }, grpc: { listen: ['unix:grpc.sock'] } },
-  });
   const { client, pid } = daemon;
-  await openPort(client, pty.portName);
+  const traffic = newTraffic(pty, seeded(seed));
   const over = new AbortController();
   const callers = { logRaw: { count: 2, pauseMs: 50 }, send: { count: 2, pauseMs: 20 } };
   const work = allTraffic(client, traffic, over.signal, callers);
