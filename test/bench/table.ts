@@ -25,6 +25,13 @@ export interface Row {
   run(context: Context): Promise<readonly Line[]>;
 }
 
+/** Of a backlog: from the first message offered to the last one acknowledged. */
+export interface Drained {
+  readonly ms: number;
+  /** CPU seconds of the sending processes meanwhile. */
+  readonly cpu: number;
+}
+
 type Judged = Pick<Line, 'ratio' | 'aim' | 'verdict'>;
 
 export function judge(ok: boolean): Verdict {
@@ -48,23 +55,66 @@ export function shown(ratio: string, aim = 'shown beside it'): Judged {
 
 /**
  * What each contender gives in each round: they take turns, so that the machine's noise falls on all. `warmUp`: one more
- * round before the first, which does not count.
+ * round before the first, which is -1 and does not count.
  */
 export async function inTurns<Name extends string, Result>(
   { rounds, warmUp = false }: { readonly rounds: number; readonly warmUp?: boolean },
-  contenders: Readonly<Record<Name, () => Promise<Result>>>,
+  contenders: Readonly<Record<Name, (round: number) => Promise<Result>>>,
   heard: (name: Name, result: Result) => void = () => undefined,
 ): Promise<Readonly<Record<Name, Result[]>>> {
   const names = Object.keys(contenders) as Name[];
   const found = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<Name, Result[]>;
   for (let round = warmUp ? -1 : 0; round < rounds; round++) {
     for (const name of names) {
-      const result = await contenders[name]();
+      const result = await contenders[name](round);
       heard(name, result);
       if (round >= 0) found[name].push(result);
     }
   }
   return found;
+}
+
+/** Changes a second, by so many clients at once. */
+export async function rate(count: number, clients: number, change: (n: number) => unknown): Promise<number> {
+  let next = 0;
+  const begin = performance.now();
+  const client = async (): Promise<void> => {
+    while (next < count) await change(next++);
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+  return (count / (performance.now() - begin)) * 1_000;
+}
+
+interface DrainRow {
+  readonly row: string;
+  readonly rounds: number;
+  readonly say: Context['say'];
+  /** What was sent, in so many milliseconds. */
+  readonly rate: (ms: number) => string;
+  readonly own: () => Promise<Drained>;
+  readonly ownNote: string;
+  readonly bare: () => Promise<Drained>;
+  readonly bareWhat: string;
+  readonly aim: number;
+}
+
+/** What had piled up, sent by lineside and by a bare client in turns. */
+export async function drainLine({
+  row,
+  rounds,
+  say,
+  rate,
+  own,
+  ownNote,
+  bare,
+  bareWhat,
+  aim,
+}: DrainRow): Promise<Line> {
+  const show = ({ ms, cpu }: Drained): string => `${rate(ms)}, ${cpu.toFixed(1)} CPU s`;
+  const found = await inTurns({ rounds }, { bare, own }, (who, one) => say(`${row}, ${who}: ${show(one)}`));
+  const [ours, theirs] = [medians(found.own), medians(found.bare)];
+  const against = `${bareWhat}: ${show(theirs)}`;
+  return { row, lineside: `${show(ours)}${ownNote}`, against, ...atLeast(theirs.ms / ours.ms, aim) };
 }
 
 export function median(values: readonly number[]): number {

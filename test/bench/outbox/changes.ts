@@ -1,6 +1,6 @@
 /** Changes committed: one transaction each and in bundles, against SQLite alone; and over HTTP. */
 import { temporaryDirectory } from '../../e2e/daemon.ts';
-import { atLeast, type Context, type Line, median, type Row, rounded, shown, times } from '../table.ts';
+import { atLeast, type Context, type Line, median, type Row, rate, rounded, shown, times } from '../table.ts';
 import { measured } from './child.ts';
 import { startHub } from './hub.ts';
 import type { Rates } from './programs/changes.ts';
@@ -62,14 +62,4 @@ async function overHttp({ quick }: Context, bundle: number, rates: Rates): Promi
     // Of three, since the first one reads the program's code for it.
     beside(`records of a bundle of ${bundle.toLocaleString('en')}`, median(bundled), rates.bundled),
   ];
-}
-
-export async function rate(count: number, clients: number, change: (n: number) => Promise<unknown>): Promise<number> {
-  let next = 0;
-  const begin = performance.now();
-  const client = async (): Promise<void> => {
-    while (next < count) await change(next++);
-  };
-  await Promise.all(Array.from({ length: clients }, client));
-  return (count / (performance.now() - begin)) * 1_000;
 }

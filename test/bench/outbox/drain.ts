@@ -3,9 +3,8 @@ import { rmSync } from 'node:fs';
 import { temporaryDirectory } from '../../e2e/daemon.ts';
 import type { TestBroker } from '../../kafka/broker.ts';
 import { rowsBroker } from '../broker.ts';
-import { atLeast, inTurns, type Line, medianOf, type Row } from '../table.ts';
+import { type Drained, drainLine, type Line, type Row } from '../table.ts';
 import { measured } from './child.ts';
-import type { Drain } from './programs/drain.ts';
 import { ENVELOPE_BYTES } from './samples.ts';
 import { seedWaiting } from './seed.ts';
 import { PARTITIONS } from './settings.ts';
@@ -22,37 +21,31 @@ export const drain: Row = {
     // Java compiles while it runs: the first that come would be slower.
     for (let round = 0; round < 2; round++) await once(broker, 'bare', rows, rows);
     for (const keys of [rows / 10, rows]) {
-      const { own, bare } = await inTurns(
-        { rounds },
-        { bare: () => once(broker, 'bare', rows, keys), own: () => once(broker, 'own', rows, keys) },
-        (who, { ms, cpu }) => say(`${who}, ${keys} keys: ${perSecond(rows, ms)}, ${cpu.toFixed(1)} CPU s`),
-      );
-      lines.push(line(rows, keys, own, bare));
+      const count = (n: number): string => n.toLocaleString('en');
+      const line = await drainLine({
+        row: `draining ${count(rows)} waiting rows of ${ENVELOPE_BYTES} bytes, ${count(keys)} keys, to Apache Kafka, ${PARTITIONS} partitions`,
+        rounds,
+        say,
+        rate: (ms) => `${Math.round((rows / ms) * 1_000)}/s`,
+        own: () => once(broker, 'own', rows, keys),
+        ownNote: '; each marked in the file',
+        bare: () => once(broker, 'bare', rows, keys),
+        bareWhat: 'bare node-rdkafka, same settings, from memory',
+        aim: AIM,
+      });
+      lines.push(line);
     }
     await broker.kill();
     return lines;
   },
 };
 
-async function once(broker: TestBroker, who: 'own' | 'bare', rows: number, keys: number): Promise<Drain> {
+async function once(broker: TestBroker, who: 'own' | 'bare', rows: number, keys: number): Promise<Drained> {
   const prefix = `bench-${who}-${keys}-${Math.round(performance.now())}`;
   await broker.admin.createTopic(`${prefix}.public`, PARTITIONS);
   const data = temporaryDirectory();
   if (who === 'own') seedWaiting(data, rows, keys);
-  const found = await measured<Drain>('drain', [who, broker.plain, prefix, data, rows, keys]);
+  const found = await measured<Drained>('drain', [who, broker.plain, prefix, data, rows, keys]);
   rmSync(data, { recursive: true });
   return found;
-}
-
-const perSecond = (rows: number, ms: number): string => `${Math.round((rows / ms) * 1_000)}/s`;
-
-function line(rows: number, keys: number, own: readonly Drain[], bare: readonly Drain[]): Line {
-  const [ownMs, bareMs] = [medianOf(own, ({ ms }) => ms), medianOf(bare, ({ ms }) => ms)];
-  const cpu = (drains: readonly Drain[]): string => `${medianOf(drains, (one) => one.cpu).toFixed(1)} CPU s`;
-  return {
-    row: `draining ${rows.toLocaleString('en')} waiting rows of ${ENVELOPE_BYTES} bytes, ${keys.toLocaleString('en')} keys, to Apache Kafka, ${PARTITIONS} partitions`,
-    lineside: `${perSecond(rows, ownMs)}, ${cpu(own)}; each marked in the file`,
-    against: `bare node-rdkafka, same settings, from memory: ${perSecond(rows, bareMs)}, ${cpu(bare)}`,
-    ...atLeast(bareMs / ownMs, AIM),
-  };
 }

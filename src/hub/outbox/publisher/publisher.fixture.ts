@@ -29,7 +29,7 @@ export function rigFor(t: TestContext, changes: Partial<PublisherOptions> = {}):
 
 export function publisherOn(
   store: ChangeStore,
-  broker: FakeBroker | undefined,
+  broker: Broker | undefined,
   clock: Clock,
   changes: Partial<PublisherOptions> = {},
 ): Publisher {

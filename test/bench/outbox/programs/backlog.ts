@@ -3,6 +3,7 @@
  * backlog.ts BOOTSTRAP EMPTY_DIR FULL_DIR ROUNDS CHANGES: prints the rates of each round as JSON.
  */
 import { setImmediate as turn } from 'node:timers/promises';
+import { rate } from '../../table.ts';
 import { DICTIONARY, dataOf, dictionary, keyOf } from '../samples.ts';
 import { ownPublisher } from './own-publisher.ts';
 import { actor, type OwnStore, openOwnStore } from './own-store.ts';
@@ -31,17 +32,15 @@ process.exit(0);
 
 async function opened(dir: string): Promise<OwnStore> {
   const own = openOwnStore(dir);
-  ownPublisher(own.store, bootstrap, 'bench').start();
+  ownPublisher(own.store, bootstrap, 'bench').publisher.start();
   await own.refdata.createDictionary(actor, dictionary, '');
   return own;
 }
 
-async function rateOf({ refdata }: OwnStore, round: number): Promise<number> {
+function rateOf({ refdata }: OwnStore, round: number): Promise<number> {
   const from = (round + 1) * changes;
-  const begin = performance.now();
-  for (let n = from; n < from + changes; n++) {
-    await refdata.createRecord(actor, DICTIONARY, `new-${keyOf(n)}`, { data: dataOf(n) });
+  return rate(changes, 1, async (n) => {
+    await refdata.createRecord(actor, DICTIONARY, `new-${keyOf(from + n)}`, { data: dataOf(from + n) });
     await turn();
-  }
-  return (changes / (performance.now() - begin)) * 1_000;
+  });
 }

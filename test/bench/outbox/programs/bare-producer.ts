@@ -2,6 +2,7 @@
 import kafka from 'node-rdkafka';
 import type { KafkaOptions } from '../../../../src/hub/kafka/face.ts';
 import { producerSettings, topicSettings } from '../../../../src/hub/kafka/settings.ts';
+import type { Drained } from '../../table.ts';
 
 /** As the hub polls while something is under way. */
 const POLL_MS = 5;
@@ -11,6 +12,12 @@ export interface BareMessage {
   readonly key: Buffer;
   readonly value: Buffer;
   readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Since its start, all threads of this process. */
+export function ownCpuSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
 }
 
 export class BareProducer {
@@ -25,10 +32,6 @@ export class BareProducer {
       this.#acknowledged++;
       this.#wake?.();
     });
-  }
-
-  get acknowledged(): number {
-    return this.#acknowledged;
   }
 
   connect(): Promise<void> {
@@ -53,7 +56,7 @@ export class BareProducer {
   }
 
   /** Until something was acknowledged. */
-  reported(): Promise<void> {
+  #reported(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = () => {
         this.#wake = undefined;
@@ -62,8 +65,11 @@ export class BareProducer {
     });
   }
 
-  async all(count: number): Promise<void> {
-    while (this.#acknowledged < count) await this.reported();
+  async drain(topic: string, messages: readonly BareMessage[]): Promise<Drained> {
+    const [cpu, begin] = [ownCpuSeconds(), performance.now()];
+    for (const message of messages) while (!this.produce(topic, message)) await this.#reported();
+    while (this.#acknowledged < messages.length) await this.#reported();
+    return { ms: performance.now() - begin, cpu: ownCpuSeconds() - cpu };
   }
 
   /** How many messages the topic holds. */

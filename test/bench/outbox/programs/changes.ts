@@ -5,9 +5,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import { inTurns, rate } from '../../table.ts';
 import { bundled, DICTIONARY, dataOf, dictionary, keyOf } from '../samples.ts';
-import { type BareChange, BareStore, bareChange } from './bare-store.ts';
-import { actor, openOwnStore } from './own-store.ts';
+import { BareStore, bareChange } from './bare-store.ts';
+import { actor, type OwnStore, openOwnStore } from './own-store.ts';
 
 export type Rates = Readonly<Record<'created' | 'updated' | 'bundled', { own: number[]; bare: number[] }>>;
 
@@ -19,91 +20,97 @@ const CHUNK_BYTES = 65_536;
 const SINGLES_CACHE_KIB = 4_096;
 const BUNDLE_CACHE_KIB = 16_384;
 
-const rates: Rates = { created: pair(), updated: pair(), bundled: pair() };
-await oneByOne();
-await bundles();
+const rates: Rates = { ...(await oneByOne()), bundled: await bundles() };
 console.log(JSON.stringify(rates));
 process.exit(0);
 
-function pair(): { own: number[]; bare: number[] } {
-  return { own: [], bare: [] };
-}
-
-function inner(name: string): string {
-  const path = join(dir, name);
-  mkdirSync(path, { recursive: true });
-  return path;
-}
-
-async function oneByOne(): Promise<void> {
-  const own = openOwnStore(inner('own-singles'));
-  const bare = new BareStore(inner('bare-singles'), SINGLES_CACHE_KIB);
+/** Both, each on a file of its own; `own` with the dictionary. */
+async function stores(name: string, cacheKib: number): Promise<{ own: OwnStore; bare: BareStore }> {
+  const [ownDir = '', bareDir = ''] = ['own', 'bare'].map((who) => join(dir, `${who}-${name}`));
+  for (const path of [ownDir, bareDir]) mkdirSync(path);
+  const own = openOwnStore(ownDir);
   await own.refdata.createDictionary(actor, dictionary, '');
-  // The round before the first warms up.
-  for (let round = -1; round < rounds; round++) {
-    const numbers = Array.from({ length: singles }, (_, i) => (round + 1) * singles + i);
-    const datas = numbers.map((n) => dataOf(n));
-    const newer = numbers.map((n) => dataOf(n, 2));
-    const changes = numbers.map((n) => bareChange(n));
-    const updates = numbers.map((n) => bareChange(n, 2));
-    const ids: number[] = [];
-    const found = [
-      await rate(singles, async (i) => {
-        await own.refdata.createRecord(actor, DICTIONARY, keyOf(numbers[i] ?? 0), { data: datas[i] ?? {} });
-      }),
-      await rate(singles, (i) => ids.push(...bare.create([at(changes, i)]))),
-      await rate(singles, async (i) => {
-        await own.refdata.updateRecord(actor, DICTIONARY, keyOf(numbers[i] ?? 0), { data: newer[i] ?? {} }, 1);
-      }),
-      await rate(singles, (i) => bare.update(ids[i] ?? 0, at(updates, i))),
-    ];
-    if (round < 0) continue;
-    rates.created.own.push(found[0] ?? 0);
-    rates.created.bare.push(found[1] ?? 0);
-    rates.updated.own.push(found[2] ?? 0);
-    rates.updated.bare.push(found[3] ?? 0);
-  }
+  return { own, bare: new BareStore(bareDir, cacheKib) };
+}
+
+/** Of a round, no number twice. */
+function numbersOf(round: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => (round + 1) * count + i);
+}
+
+async function oneByOne(): Promise<Pick<Rates, 'created' | 'updated'>> {
+  const { own, bare } = await stores('singles', SINGLES_CACHE_KIB);
+  const ids: number[] = [];
+  const [ownCreated, bareCreated, ownUpdated, bareUpdated] = [
+    singly(
+      (n) => [keyOf(n), { data: dataOf(n) }] as const,
+      ([key, record]) => own.refdata.createRecord(actor, DICTIONARY, key, record),
+    ),
+    singly(
+      (n) => bareChange(n),
+      (change) => ids.push(...bare.create([change])),
+    ),
+    singly(
+      (n) => [keyOf(n), { data: dataOf(n, 2) }] as const,
+      ([key, record]) => own.refdata.updateRecord(actor, DICTIONARY, key, record, 1),
+    ),
+    singly(
+      (n) => bareChange(n, 2),
+      (change) => bare.update(ids.shift() ?? 0, change),
+    ),
+  ];
+  const found = await inTurns({ rounds, warmUp: true }, { ownCreated, bareCreated, ownUpdated, bareUpdated });
   await own.close();
   bare.close();
+  return {
+    created: { own: found.ownCreated, bare: found.bareCreated },
+    updated: { own: found.ownUpdated, bare: found.bareUpdated },
+  };
 }
 
-/** A turn of the loop for each change, as requests have: what the store does between changes counts too. */
-async function rate(count: number, change: (i: number) => unknown): Promise<number> {
-  const begin = performance.now();
-  for (let i = 0; i < count; i++) {
-    await change(i);
-    await turn();
-  }
-  return (count / (performance.now() - begin)) * 1_000;
+/**
+ * Changes a second of a round, with what each needs made beforehand. A turn of the loop for each, as requests have: what the
+ * store does between changes counts too.
+ */
+function singly<T>(made: (n: number) => T, change: (made: T) => unknown): (round: number) => Promise<number> {
+  return (round) => {
+    const all = numbersOf(round, singles).map(made);
+    return rate(singles, 1, async (i) => {
+      await change(all[i] as T);
+      await turn();
+    });
+  };
 }
 
-function at(changes: readonly BareChange[], i: number): BareChange {
-  const change = changes[i];
-  if (change === undefined) throw new Error('no such change');
-  return change;
-}
-
-async function bundles(): Promise<void> {
-  const own = openOwnStore(inner('own-bundles'));
-  const bare = new BareStore(inner('bare-bundles'), BUNDLE_CACHE_KIB);
-  await own.refdata.createDictionary(actor, dictionary, '');
-  for (let round = -1; round < bundleRounds; round++) {
-    const numbers = Array.from({ length: bundle }, (_, i) => (round + 1) * bundle + i);
-    const body = Buffer.from(numbers.map((n) => bundled(keyOf(n), n)).join(''));
-    const changes = numbers.map((n) => bareChange(n));
-    const ownBegin = performance.now();
-    const result = await own.refdata.importBundle(actor, 'ndjson', '', chunks(body));
-    const ownMs = performance.now() - ownBegin;
-    if (result.created !== bundle) throw new Error(`created ${result.created} of ${bundle}`);
-    const bareBegin = performance.now();
-    bare.create(changes);
-    const bareMs = performance.now() - bareBegin;
-    if (round < 0) continue;
-    rates.bundled.own.push((bundle / ownMs) * 1_000);
-    rates.bundled.bare.push((bundle / bareMs) * 1_000);
-  }
+async function bundles(): Promise<Rates['bundled']> {
+  const { own, bare } = await stores('bundles', BUNDLE_CACHE_KIB);
+  const found = await inTurns(
+    { rounds: bundleRounds, warmUp: true },
+    {
+      async own(round) {
+        const body = Buffer.from(
+          numbersOf(round, bundle)
+            .map((n) => bundled(keyOf(n), n))
+            .join(''),
+        );
+        return bundlesIn(async () => {
+          const { created } = await own.refdata.importBundle(actor, 'ndjson', '', chunks(body));
+          if (created !== bundle) throw new Error(`created ${created} of ${bundle}`);
+        });
+      },
+      async bare(round) {
+        const changes = numbersOf(round, bundle).map((n) => bareChange(n));
+        return bundlesIn(() => bare.create(changes));
+      },
+    },
+  );
   await own.close();
   bare.close();
+  return found;
+}
+
+async function bundlesIn(work: () => unknown): Promise<number> {
+  return (await rate(1, 1, work)) * bundle;
 }
 
 async function* chunks(body: Uint8Array): AsyncGenerator<Uint8Array> {

@@ -6,45 +6,37 @@
 import { randomUUID } from 'node:crypto';
 import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
 import { until } from '../../../../src/shared/base/wait.fixture.ts';
+import type { Drained } from '../../table.ts';
 import { eventAt } from '../samples.ts';
 import { headersOf, kafkaOptions, PARTITIONS } from '../settings.ts';
-import { type BareMessage, BareProducer } from './bare-producer.ts';
+import { type BareMessage, BareProducer, ownCpuSeconds } from './bare-producer.ts';
 import { ownPublisher } from './own-publisher.ts';
 import { openOwnStore } from './own-store.ts';
-
-export interface Drain {
-  readonly ms: number;
-  readonly cpu: number;
-}
 
 const [who, bootstrap = '', prefix = '', dir = '', rowsText, keysText] = process.argv.slice(2);
 const [rows, keys] = [Number(rowsText), Number(keysText)];
 const topic = `${prefix}.public`;
 const options = kafkaOptions(bootstrap, [topic]);
 const DRAIN_LIMIT_MS = 120_000;
+const STOP_LIMIT_MS = 1_000;
 
 const drain = who === 'own' ? await byPublisher() : await byProducer();
 console.log(JSON.stringify(drain));
 process.exit(0);
 
-function cpuSeconds(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1e6;
-}
-
-async function byPublisher(): Promise<Drain> {
+async function byPublisher(): Promise<Drained> {
   const own = openOwnStore(dir);
-  const publisher = ownPublisher(own.store, bootstrap, prefix);
-  const cpu = cpuSeconds();
+  const { broker, publisher } = ownPublisher(own.store, bootstrap, prefix);
+  const cpu = ownCpuSeconds();
   publisher.start();
-  await until('the last row', () => publisher.waiting() === 0, DRAIN_LIMIT_MS);
-  const found = { ms: performance.now() - (publisher.firstOfferMs() ?? 0), cpu: cpuSeconds() - cpu };
-  await publisher.stop();
+  await until('the last row', () => publisher.status().waiting === 0, DRAIN_LIMIT_MS);
+  const found = { ms: performance.now() - (broker.firstMs ?? 0), cpu: ownCpuSeconds() - cpu };
+  await publisher.stop(STOP_LIMIT_MS);
   await own.close();
   return found;
 }
 
-async function byProducer(): Promise<Drain> {
+async function byProducer(): Promise<Drained> {
   const storeId = randomUUID();
   const messages = Array.from({ length: rows }, (_, n): BareMessage => {
     const { event, stamp } = eventAt(n, keys);
@@ -54,10 +46,7 @@ async function byProducer(): Promise<Drain> {
   const producer = new BareProducer(options);
   await producer.connect();
   const before = await producer.held(topic, PARTITIONS);
-  const [cpu, begin] = [cpuSeconds(), performance.now()];
-  for (const message of messages) while (!producer.produce(topic, message)) await producer.reported();
-  await producer.all(rows);
-  const found = { ms: performance.now() - begin, cpu: cpuSeconds() - cpu };
+  const found = await producer.drain(topic, messages);
   const held = (await producer.held(topic, PARTITIONS)) - before;
   if (held !== rows) throw new Error(`the broker holds ${held} of ${rows}`);
   await producer.close();

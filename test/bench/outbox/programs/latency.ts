@@ -15,6 +15,7 @@ import { actor, openOwnStore } from './own-store.ts';
 const BLOCK = 25;
 /** The system is idle again by then: the change before was acknowledged and marked. */
 const BETWEEN_MS = [24, 37] as const;
+const STOP_LIMIT_MS = 1_000;
 
 const [bootstrap = '', prefix = '', bareTopic = '', dir = '', blocks] = process.argv.slice(2);
 const own = openOwnStore(dir);
@@ -23,12 +24,12 @@ let committedAt = 0n;
 own.store.onCommitted(() => {
   committedAt = process.hrtime.bigint();
 });
-const publisher = ownPublisher(own.store, bootstrap, prefix);
+const { broker, publisher } = ownPublisher(own.store, bootstrap, prefix);
 publisher.start();
 const producer = new BareProducer(kafkaOptions(bootstrap, [bareTopic]));
 await producer.connect();
 await own.refdata.createDictionary(actor, dictionary, '');
-await until('the connection', () => publisher.broker.state().connected);
+await until('the connection', () => broker.state().connected);
 
 let n = 0;
 // The block before the first warms up.
@@ -42,7 +43,7 @@ for (let block = -1; block < Number(blocks); block++) {
     }
   }
 }
-await publisher.stop();
+await publisher.stop(STOP_LIMIT_MS);
 await own.close();
 await producer.close();
 process.exit(0);

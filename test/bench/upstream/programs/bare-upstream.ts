@@ -8,11 +8,6 @@ import { BareProducer } from '../../outbox/programs/bare-producer.ts';
 import { headersOf, kafkaOptions } from '../../outbox/settings.ts';
 import { sentences } from '../sentences.ts';
 
-export interface Drained {
-  readonly ms: number;
-  readonly cpu: number;
-}
-
 const [bootstrap = '', topic = '', ...numbers] = process.argv.slice(2);
 const [bytes = 0, batchBytes = 1] = numbers.map(Number);
 const content = sentences();
@@ -24,11 +19,6 @@ const messages = Array.from({ length: Math.ceil(bytes / batchBytes) }, (_, n) =>
 });
 const producer = new BareProducer(kafkaOptions(bootstrap, [topic]));
 await producer.connect();
-const [cpu, begin] = [process.cpuUsage(), performance.now()];
-for (const message of messages) while (!producer.produce(topic, message)) await producer.reported();
-await producer.all(messages.length);
-const { user, system } = process.cpuUsage(cpu);
-const found: Drained = { ms: performance.now() - begin, cpu: (user + system) / 1e6 };
+console.log(JSON.stringify(await producer.drain(topic, messages)));
 await producer.close();
-console.log(JSON.stringify(found));
 process.exit(0);

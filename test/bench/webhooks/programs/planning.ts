@@ -14,6 +14,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { storeOn } from '../../outbox/programs/own-store.ts';
 import { filledFile, insertEvents } from '../../outbox/seed.ts';
+import { inTurns } from '../../table.ts';
 
 const SUBSCRIPTIONS = 100;
 const [dir = '', ...numbers] = process.argv.slice(2);
@@ -24,18 +25,22 @@ export type PlanningSeconds = Readonly<Record<'one' | 'different' | 'everything'
 
 const dictionaryOf = (n: number): string => `bench.${n % SUBSCRIPTIONS}`;
 
-const caches: Readonly<Record<keyof PlanningSeconds, SubscriptionSource>> = {
-  one: cacheOf([subscription(1, null)]),
-  different: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, [dictionaryOf(n)]))),
-  everything: cacheOf(Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, null))),
-};
-const seconds: PlanningSeconds = { one: [], different: [], everything: [] };
-for (let round = 0; round < rounds; round++)
-  for (const which of ['one', 'different', 'everything'] as const) seconds[which].push(await secondsFor(caches[which]));
+const seconds: PlanningSeconds = await inTurns(
+  { rounds },
+  {
+    one: () => secondsFor([subscription(1, null)]),
+    different: () => secondsFor(hundred((n) => [dictionaryOf(n)])),
+    everything: () => secondsFor(hundred(() => null)),
+  },
+);
 console.log(JSON.stringify(seconds));
 process.exit(0);
 
-async function secondsFor(cache: SubscriptionSource): Promise<number> {
+function hundred(dictionaries: (n: number) => readonly string[] | null): Subscription[] {
+  return Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, dictionaries(n)));
+}
+
+async function secondsFor(subscriptions: readonly Subscription[]): Promise<number> {
   const folder = join(dir, 'planning');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
@@ -49,6 +54,7 @@ async function secondsFor(cache: SubscriptionSource): Promise<number> {
   );
   const randomHex = (): string => randomBytes(8).toString('hex');
   const bodies = new BodySource(connection);
+  const cache = cacheOf(subscriptions);
   const planner = new Planner({ store, cache, bodies, running, clock, logger, randomHex });
   planner.start();
   const begin = performance.now();
