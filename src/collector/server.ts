@@ -86,7 +86,7 @@ export async function startCollector(options: CollectorOptions, clock: Clock, lo
   const sharedIds = new SharedIds(clock, logger);
   server.addService(
     collectorDefinition,
-    collectorService({ store, pushes, clock, logger, sharedIds, refused: notTaken, authenticate }),
+    collectorService({ store, pushes, logger, sharedIds, refused: notTaken, authenticate }),
   );
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
   const listener = await listen(server, sockets, options, dropped).catch(async (error: unknown) => {
@@ -206,7 +206,6 @@ const collectorDefinition = {
 interface ServiceContext {
   readonly store: Store;
   readonly pushes: Pushes;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly sharedIds: SharedIds;
   /** Refused calls. */

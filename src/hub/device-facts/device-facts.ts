@@ -9,7 +9,7 @@ import { FailureLog, Loop } from '../../shared/base/loop.ts';
 import { sameJson } from '../../shared/base/same-json.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { parities, stopBits } from '../../shared/proto/line-status.ts';
-import type { serial } from '../../shared/proto/services.ts';
+import type { lineside, serial } from '../../shared/proto/services.ts';
 import { type JsonObject, scopes } from '../outbox/event.ts';
 import type { Actor } from '../refdata/face.ts';
 import type { Refdata } from '../refdata/refdata.ts';
@@ -194,14 +194,9 @@ type Wanted = ReadonlyMap<string, JsonObject>;
 type DeviceFields = Pick<serial.SerialDevice, 'portName' | 'description' | 'hardwareId'>;
 type ConfigFields = Omit<serial.SerialConfig, 'toJSON'>;
 
-/** The fields that are used of lineside.v1.LineStatus. */
-export interface StatusFields {
-  /** lineside.v1.PortState */
-  readonly portState: number;
+export type StatusFields = Pick<lineside.v1.LineStatus, 'portState' | 'portError' | 'currentPortName'> & {
   readonly requested?: ConfigFields | null;
-  readonly portError: string;
-  readonly currentPortName: string;
-}
+};
 
 type LineState = 'open' | 'closed' | 'lost' | 'unknown';
 
