@@ -63,7 +63,7 @@ describe('consumers', () => {
     assert.deepEqual(consumers.scopesOf('erp'), ['PUBLIC']);
   });
 
-  it('come, go and change with the file, and each change is told once', async (t) => {
+  it('come, go and change with the file, and each change is reported once', async (t) => {
     const { file, consumers, look, changes } = consumersOn(t);
     await consumers.start();
     assert.equal(changes(), 0, 'a missing file has none, as before');

@@ -1,27 +1,21 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { hubMigrations } from './migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
 import { openChangeStore } from './outbox/change-store.ts';
 import { openRefdataFile } from './outbox/refdata-file.ts';
 import { RecordWriter } from './refdata/record-writer.ts';
 
-function directory(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-hub-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
-}
-
 test('a file from before there were webhooks keeps its events, and none of them is for a subscription', async (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger };
   const before = openChangeStore({
@@ -47,7 +41,7 @@ test('a file from before there were webhooks keeps its events, and none of them 
 });
 
 test('of a dictionary that was widened before, the audit tells which records are from before', async (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const { connection: before } = openRefdataFile(dir, hubMigrations.slice(0, 2));
   before.exec(`
     INSERT INTO dictionaries VALUES (7, 'tools', 'Tools', 'PUBLIC', 3, '2026-01-01', '2026-01-03', 'me', NULL);
@@ -75,7 +69,7 @@ function userTicks(pid = 0): number {
 }
 
 test('killed while the tables are made: the next start makes them', async (t) => {
-  const dir = directory(t);
+  const dir = temporaryDirectory(t);
   const path = join(dir, 'refdata.db');
   // The real tables, then work that does not end before the kill.
   const never = 'WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n';

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { lastingDays } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { temporaryDir } from '../outbox/change-store.fixture.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { Certificates, endOf } from './certificates.ts';
 
 const DAY_MS = 86_400_000;
 
 test('alerts of a certificate come thirty days before its end and at its end, by the key that names it', async (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const file = lastingDays(dir, 'box', 40);
   const end = endOf(readFileSync(file, 'utf8'), 'chain') ?? 0;
   const clock = new FakeClock();
@@ -48,7 +48,7 @@ test('alerts of a certificate come thirty days before its end and at its end, by
 });
 
 test('a chain ends with its first, authorities with their last; what is no certificate is none', (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const early = readFileSync(lastingDays(dir, 'early', 3), 'utf8');
   const late = readFileSync(lastingDays(dir, 'late', 300), 'utf8');
   const both = `${late}\n${early}`;

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { temporaryDir } from '../outbox/change-store.fixture.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { ConsoleFiles } from './console-files.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
@@ -15,7 +15,7 @@ const CSP =
 
 /** A console of a page, a script and a picture, beside things that are none of it. */
 async function withConsole(t: TestContext): Promise<TestServer & { readonly consoleDir: string }> {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const consoleDir = join(dir, 'console');
   mkdirSync(join(consoleDir, 'deeper'), { recursive: true });
   writeFileSync(join(dir, 'secret.txt'), 'secret');
@@ -127,7 +127,7 @@ describe('the console', () => {
   });
 
   it('that was not built is 404, and is found once it is there', async (t) => {
-    const dir = join(temporaryDir(t), 'console');
+    const dir = join(temporaryDirectory(t), 'console');
     const { call } = await startTestServer(t, { parts: { consoleDir: dir } });
     const { status, json } = await call('GET', '/console/');
     assert.deepEqual([status, json.code, json.detail], [404, 'NOT_FOUND', 'this build has no console']);
@@ -138,7 +138,7 @@ describe('the console', () => {
   });
 
   it('is read once, and does not change while the service runs', async (t) => {
-    const dir = join(temporaryDir(t), 'console');
+    const dir = join(temporaryDirectory(t), 'console');
     mkdirSync(dir);
     writeFileSync(join(dir, 'index.html'), page.repeat(50));
     const files = new ConsoleFiles(dir);

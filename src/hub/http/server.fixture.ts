@@ -13,11 +13,12 @@ import type { Alert } from '../../shared/base/alerts.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { type ErrorCode, errorCatalogue } from '../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import { wellHost } from '../../shared/host/host-facts.fixture.ts';
 import type { HostAdmin, HostFacts } from '../../shared/host/host-facts.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
-import { openStoreIn, temporaryDir } from '../outbox/change-store.fixture.ts';
+import { openStoreIn } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
@@ -188,7 +189,7 @@ const owners: Readonly<Record<string, readonly Role[]>> = {
 
 /** Everything is closed and removed at the end of the test. */
 export async function startTestServer(t: TestContext, options: TestOptions = {}): Promise<TestServer> {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const tokensFile = join(dir, 'tokens.json');
   const tokens = Object.fromEntries(
     Object.entries(owners).map(([name, roles]) => [name, addToken(tokensFile, name, roles, new Date())]),

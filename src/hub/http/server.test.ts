@@ -7,8 +7,8 @@ import { describe, it, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until, within } from '../../shared/base/wait.fixture.ts';
-import { temporaryDir } from '../outbox/change-store.fixture.ts';
 import type { Refdata } from '../refdata/refdata.ts';
 import { MAX_UNANSWERED, STOP_GRACE_MS } from './limits.ts';
 import { startTestServer, type TestOptions, type TestServer } from './server.fixture.ts';
@@ -328,7 +328,7 @@ async function takenPort(t: TestContext): Promise<{ taken: Server; port: number 
 
 /** `port`: of an address for other machines, behind a certificate of `ca`. */
 async function startTls(t: TestContext, options: TestOptions = {}) {
-  const ca = new Authority(temporaryDir(t), 'ca');
+  const ca = new Authority(temporaryDirectory(t), 'ca');
   const pair = ca.issue('server', '/CN=box');
   const server = await startTestServer(t, {
     tls: { cert_file: pair.certFile, key_file: pair.keyFile },
@@ -370,7 +370,7 @@ describe('listeners', () => {
       message: new RegExp(`cannot listen on 127.0.0.1:${port}`),
       hint: /http\.listen/,
     });
-    const socket = join(temporaryDir(t), 'own.sock');
+    const socket = join(temporaryDirectory(t), 'own.sock');
     await assert.rejects(startTestServer(t, { http: { listen: [`unix:${socket}`, '0.0.0.0:0'] } }), /needs TLS/);
     assert.equal(existsSync(socket), false);
   });
@@ -414,7 +414,7 @@ describe('listeners', () => {
   });
 
   it('of TLS serve no client without a usable certificate, and this machine is served', async (t) => {
-    const file = join(temporaryDir(t), 'x.pem');
+    const file = join(temporaryDirectory(t), 'x.pem');
     writeFileSync(file, 'no certificate');
     const { server, port } = await startTls(t, { tls: { cert_file: file, key_file: file } });
     await stillServes(server);

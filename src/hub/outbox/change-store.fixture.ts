@@ -1,11 +1,11 @@
 /** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that does not advance. */
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Clock } from '../../shared/base/clock.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { openDatabase, openExisting } from '../../shared/storage/open.ts';
 import { hubMigrations } from '../migrations.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
@@ -22,16 +22,10 @@ export interface TemporaryStore {
 
 /** Closed and removed at the end of the test. */
 export function temporaryStore(t: TestContext, changes: Partial<ChangeStoreOptions> = {}): TemporaryStore {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const store = openStoreIn(t, dir, { clock, ...changes });
   return { store, clock, dir, path: join(dir, 'refdata.db') };
-}
-
-export function temporaryDir(t: TestContext): string {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-refdata-'));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
-  return dir;
 }
 
 /** Also for opening the same directory again, after close(). */

@@ -7,9 +7,10 @@ import Database from 'better-sqlite3';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { hubMigrations } from '../migrations.ts';
-import { author, openStoreIn, recordEvent, temporaryDir, temporaryStore } from './change-store.fixture.ts';
+import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
 import { openRefdataFile, refdataFileName } from './refdata-file.ts';
 
@@ -40,7 +41,7 @@ async function filledDir(t: Parameters<typeof temporaryStore>[0], rows: number, 
 }
 
 test('a file that is no database is refused and left as it is', (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   writeFileSync(join(dir, refdataFileName), 'not a database at all, but long enough to be looked at '.repeat(100));
   refusedUntouched(dir);
 });
@@ -48,7 +49,7 @@ test('a file that is no database is refused and left as it is', (t) => {
 test('a file with pages overwritten, or cut short, is refused and left as it is', async (t) => {
   const dir = await filledDir(t, 500, 'x'.repeat(500));
   const path = join(dir, refdataFileName);
-  const whole = join(temporaryDir(t), 'whole');
+  const whole = join(temporaryDirectory(t), 'whole');
   copyFileSync(path, whole);
   const bytes = readFileSync(path);
   bytes.fill(0xff, 4096 * 4, 4096 * 8);
@@ -60,20 +61,20 @@ test('a file with pages overwritten, or cut short, is refused and left as it is'
 });
 
 test('an empty file beside a write-ahead log with something in it is refused: all there is may be in it', (t) => {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   writeFileSync(join(dir, refdataFileName), '');
   writeFileSync(join(dir, `${refdataFileName}-wal`), 'x'.repeat(5_000));
   refusedUntouched(dir);
 });
 
 test('a new directory gets a new file, and what was committed is there after a process that just ended', async (t) => {
-  const dir = join(temporaryDir(t), 'deep', 'er');
+  const dir = join(temporaryDirectory(t), 'deep', 'er');
   const { connection, unchecked } = openRefdataFile(dir, hubMigrations);
   assert.equal(unchecked, false);
   const clock = new FakeClock();
   const store = openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
   await store.commit(author, (change) => change.emit(recordEvent('a')));
-  const copy = temporaryDir(t);
+  const copy = temporaryDirectory(t);
   for (const name of readdirSync(dir)) copyFileSync(join(dir, name), join(copy, name));
   await store.close();
   const again = openRefdataFile(copy, hubMigrations).connection;
@@ -99,7 +100,7 @@ test('damage inside a large file is found in the background and remembered', asy
 
 test("another program's database is set aside as it was, and an empty refdata.db begun", async (t) => {
   for (const version of [0, 1, 2]) {
-    const dir = temporaryDir(t);
+    const dir = temporaryDirectory(t);
     const path = join(dir, refdataFileName);
     const other = new Database(path);
     other.exec(`CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine'); PRAGMA user_version = ${version}`);

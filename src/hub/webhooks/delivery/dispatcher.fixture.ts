@@ -3,7 +3,8 @@
 import type { TestContext } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import { author, openStoreIn, recordEvent, temporaryDir } from '../../outbox/change-store.fixture.ts';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
+import { author, openStoreIn, recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { Destination, Message, Sender } from '../egress/sender.ts';
@@ -119,7 +120,7 @@ export interface RigOptions extends Partial<DispatcherOptions> {
 
 /** A store with one event, and a dispatcher that is not started yet. */
 export async function dispatcherRig(t: TestContext, options: RigOptions = {}): Promise<Rig> {
-  const dir = temporaryDir(t);
+  const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const store = openStoreIn(t, dir, { clock });
   await store.commit(author, (tx) => tx.emit(recordEvent('k')));

@@ -6,13 +6,8 @@ import { type TestContext, test } from 'node:test';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock, settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
-import {
-  holdStore,
-  openStoreIn,
-  recordEvent,
-  temporaryDir,
-  temporaryStore,
-} from '../../outbox/change-store.fixture.ts';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
+import { holdStore, openStoreIn, recordEvent, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
 import { emit, emitEach, FakeCache, plannerOn, plannerRig, sentIn, turnsUntil } from './planner.fixture.ts';
@@ -69,7 +64,7 @@ async function plannedIn(
   fate: Fate,
   called?: () => void,
 ): Promise<readonly string[]> {
-  const copy = temporaryDir(t);
+  const copy = temporaryDirectory(t);
   cpSync(dir, copy, { recursive: true });
   const clock = new FakeClock();
   const cache = new FakeCache();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { temporaryDir } from '../../outbox/change-store.fixture.ts';
+import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
 import { SecretBox } from './secrets.ts';
 
 const names = [
@@ -46,7 +46,7 @@ const secret = 'a secret of 16 bytes and more';
 
 describe('a sealed secret', () => {
   it('is opened by the same key for the same subscription, and looks different each time', (t) => {
-    const keyFile = join(temporaryDir(t), 'webhooks.key');
+    const keyFile = join(temporaryDirectory(t), 'webhooks.key');
     const box = new SecretBox(keyFile);
     for (const text of [secret, 'ß'.repeat(512), '\u{1f511}\0\n']) {
       const blob = box.seal(3, text);
@@ -60,7 +60,7 @@ describe('a sealed secret', () => {
   });
 
   it('is opened for no other subscription, by no other key, and not with any bit changed', (t) => {
-    const dir = temporaryDir(t);
+    const dir = temporaryDirectory(t);
     const keyFile = join(dir, 'webhooks.key');
     const box = new SecretBox(keyFile);
     const blob = box.seal(3, secret);
@@ -82,7 +82,7 @@ describe('a sealed secret', () => {
 
 describe('the key', () => {
   it('is made with the first secret, for its user alone, and on the medium before that secret is given out', (t) => {
-    const dir = temporaryDir(t);
+    const dir = temporaryDirectory(t);
     const keyFile = join(dir, 'webhooks.key');
     const umask = process.umask(0);
     t.after(() => process.umask(umask));
@@ -113,7 +113,7 @@ describe('the key', () => {
   });
 
   it('that another process was killed over is synced before it seals anything, once', (t) => {
-    const keyFile = join(temporaryDir(t), 'webhooks.key');
+    const keyFile = join(temporaryDirectory(t), 'webhooks.key');
     new SecretBox(keyFile).seal(1, secret);
     const calls = watchFiles(t);
     const box = new SecretBox(keyFile);
@@ -128,7 +128,7 @@ describe('the key', () => {
   it('is whole or not there, whichever call the process is killed at, and serves after the next start', (t) => {
     let survived = 0;
     for (let at = 1; ; at++) {
-      const keyFile = join(temporaryDir(t), 'webhooks.key');
+      const keyFile = join(temporaryDirectory(t), 'webhooks.key');
       // After a kill nothing more is done: no clearing up either.
       watchFiles(t, (_, nth) => {
         if (nth > at) throw fault('killed');
@@ -160,7 +160,7 @@ describe('the key', () => {
       ['renameSync', 'EROFS', 'STORAGE_FAILED'],
     ];
     for (const [step, code, expected] of steps) {
-      const keyFile = join(temporaryDir(t), 'webhooks.key');
+      const keyFile = join(temporaryDirectory(t), 'webhooks.key');
       const box = new SecretBox(keyFile);
       watchFiles(t, (name, nth) => {
         // The first call looks for a key that is there.
@@ -171,12 +171,12 @@ describe('the key', () => {
       t.mock.restoreAll();
       assert.deepEqual(box.open(1, box.seal(1, secret)), { secret }, step);
     }
-    const nowhere = new SecretBox(join(temporaryDir(t), 'not', 'there', 'webhooks.key'));
+    const nowhere = new SecretBox(join(temporaryDirectory(t), 'not', 'there', 'webhooks.key'));
     assert.throws(() => nowhere.seal(1, secret), { code: 'STORAGE_FAILED' });
   });
 
   it('that was renamed but not synced with its directory is not relied on before it is', (t) => {
-    const keyFile = join(temporaryDir(t), 'webhooks.key');
+    const keyFile = join(temporaryDirectory(t), 'webhooks.key');
     watchFiles(t, (name) => {
       if (name === 'fsyncSync' && fs.existsSync(keyFile)) throw fault('EIO');
     });
@@ -188,7 +188,7 @@ describe('the key', () => {
   });
 
   it('is never made in the place of a file that is none: what it is, is said', (t) => {
-    const dir = temporaryDir(t);
+    const dir = temporaryDirectory(t);
     const keyFile = join(dir, 'webhooks.key');
     new SecretBox(keyFile).seal(1, secret);
     const key = fs.readFileSync(keyFile);
@@ -217,7 +217,7 @@ describe('the key', () => {
   });
 
   it('stays in use while its file is missing or broken, and is written again with the next secret', (t) => {
-    const keyFile = join(temporaryDir(t), 'webhooks.key');
+    const keyFile = join(temporaryDirectory(t), 'webhooks.key');
     const box = new SecretBox(keyFile);
     const blob = box.seal(1, secret);
     const { generation } = box;
