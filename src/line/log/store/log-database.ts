@@ -5,7 +5,7 @@ import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../../../shared/storage/database-files.ts';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
 import { type LogGap, shownGaps, type Uint64 } from '../entry.ts';
-import { unpack } from '../packed.ts';
+import { lastIdOf, unpack } from '../packed.ts';
 import type { Segment } from '../segments.ts';
 import type {
   Appended,
@@ -161,7 +161,7 @@ export class LogDatabase {
     this.#limitWal(maxBytes);
     const surplus = this.#surplus(maxBytes, batch.buffer.byteLength);
     const removed = this.#write(() => {
-      const removal = this.#remove(() => this.#blocks.makeRoom(surplus));
+      const removal = this.#forget(this.#blocks.makeRoom(surplus));
       this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
       for (const gap of gaps) this.#addGap(gap);
       this.#segments.put(segments);
@@ -170,9 +170,7 @@ export class LogDatabase {
     });
     this.#files.verify();
     this.#ceilingId = ceiling;
-    const lastBlock = batch.blocks.at(-1);
-    const lastStored = lastBlock === undefined ? 0 : lastBlock.firstId + lastBlock.count - 1;
-    this.#decidedId = Math.max(this.#decidedId, lastStored, gaps.at(-1)?.lastId ?? 0);
+    this.#decidedId = Math.max(this.#decidedId, lastIdOf(batch), gaps.at(-1)?.lastId ?? 0);
     this.#removedTo = Math.max(this.#removedTo, removed.lastId);
     return { ...this.sizes(), entries: removed.entries };
   }
@@ -194,9 +192,8 @@ export class LogDatabase {
     return excess <= 0 ? 0 : Math.min(excess + slack, Math.max(2 * added, pruneBytes));
   }
 
-  /** In a transaction, with all that hangs on the entries. */
-  #remove(blocks: () => Removal): Removal {
-    const removed = blocks();
+  /** In the transaction that removed the blocks: all that belongs to their entries. */
+  #forget(removed: Removal): Removal {
     if (removed.entries > 0) {
       this.#meta.setNumber('removed_to', removed.lastId);
       this.#gaps.dropSurplus();
@@ -259,7 +256,7 @@ export class LogDatabase {
     const oldestS = Math.floor((ranMs - maxAgeMs) / 1000);
     const removal = this.#connection
       .transaction(() => {
-        const removed = this.#remove(() => this.#blocks.removeOldest(surplus, oldestS));
+        const removed = this.#forget(this.#blocks.removeOldest(surplus, oldestS));
         if (removed.entries > 0 || this.#isCopied || ranMs - this.#ranNotedMs >= ranNoteMs) {
           this.#meta.setNumber('ran_ms', ranMs);
           this.#ranNotedMs = ranMs;

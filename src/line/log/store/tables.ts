@@ -1,7 +1,7 @@
 /** The SQL of the small tables beside the blocks: single values, gaps, segments of the clock, the index by time. */
 import { randomUUID } from 'node:crypto';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
-import type { LogGap, Uint64 } from '../entry.ts';
+import { fromHalves, type LogGap, type Uint64 } from '../entry.ts';
 import { type Columns, givenTime } from '../packed.ts';
 import { type Segment, Segments } from '../segments.ts';
 
@@ -209,7 +209,6 @@ const rangeBlocks = 64;
 export const rangeBytes = 2 * 1024 * 1024;
 /** Later stamps count as this one: above it a number is not exact. Bounds are inclusive, so a search only reads too much. */
 const latestMs = Number.MAX_SAFE_INTEGER;
-const two32 = 2 ** 32;
 
 /** Inclusive, in milliseconds. */
 interface TimeBounds {
@@ -241,7 +240,7 @@ export class TimeRange {
     this.#bytes += bytes.length;
     for (let i = 0; i < dirs.length; i++) {
       const span = ((dirs[i] ?? 0) & givenTime) === 0 ? this.own : this.given;
-      span.add(Math.min(latestMs, (highs[i] ?? 0) * two32 + (lows[i] ?? 0)));
+      span.add(Math.min(latestMs, Number(fromHalves(highs[i] ?? 0, lows[i] ?? 0))));
     }
   }
 }
