@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { FakeOutbox, startTestServer } from '../server.fixture.ts';
+import { FakeOutbox, startTestServer, type TestServer } from '../server.fixture.ts';
 
 const rooms = { name: 'site.rooms', title: 'Rooms', scope: 'PUBLIC' };
 const path = '/api/v1/dictionaries/site.rooms';
+
+async function withRooms(t: TestContext): Promise<TestServer> {
+  const server = await startTestServer(t);
+  await server.ask('POST', '/api/v1/dictionaries', rooms);
+  return server;
+}
 
 describe('dictionaries over HTTP', () => {
   it('are made, read, listed and changed, with their version as ETag', async (t) => {
@@ -58,8 +64,7 @@ describe('dictionaries over HTTP', () => {
 
 describe('drafts over HTTP', () => {
   it('go their way to being published', async (t) => {
-    const { ask } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask } = await withRooms(t);
     const schema = { type: 'object', required: ['floor'] };
     const draft = await ask('POST', `${path}/drafts`, { schema, changeReason: 'floors' });
     assert.equal(draft.status, 201);
@@ -80,8 +85,7 @@ describe('drafts over HTTP', () => {
 
 describe('records over HTTP', () => {
   it('are made, changed under their version, read as of a time, and closed', async (t) => {
-    const { ask } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask } = await withRooms(t);
     const made = await ask('POST', `${path}/records`, {
       businessKey: 'r/1',
       data: { floor: 1 },
@@ -135,8 +139,7 @@ describe('records over HTTP', () => {
   });
 
   it('are changed whatever their version is by "*", or under one of several versions', async (t) => {
-    const { ask } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask } = await withRooms(t);
     await ask('POST', `${path}/records`, { businessKey: 'a', data: {} });
     const one = `${path}/records/a`;
     const put = (match: string) => ask('PUT', one, { data: { match } }, { 'if-match': match });
@@ -150,8 +153,7 @@ describe('records over HTTP', () => {
   });
 
   it('and dictionaries that the caller has already are not sent again', async (t) => {
-    const { ask, call, tokens } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask, call, tokens } = await withRooms(t);
     await ask('POST', `${path}/records`, { businessKey: 'a', data: { floor: 1 } });
     for (const at of [path, `${path}/records/a`]) {
       for (const same of ['"1"', 'W/"1"', '"7", "1"', '*']) {
@@ -171,8 +173,7 @@ describe('records over HTTP', () => {
   });
 
   it('keep a change reason in any script, from the header and from the body, the body first', async (t) => {
-    const { ask } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask } = await withRooms(t);
     const text = 'замена 🔧 100 %';
     const header = { 'x-change-reason': Buffer.from(text).toString('latin1') };
     const made = await ask('POST', `${path}/records`, { businessKey: 'a', data: {} }, header);
@@ -191,8 +192,7 @@ describe('records over HTTP', () => {
   });
 
   it('are closed in bulk', async (t) => {
-    const { ask } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask } = await withRooms(t);
     for (const businessKey of ['a', 'b']) await ask('POST', `${path}/records`, { businessKey, data: {} });
     assert.equal((await ask('POST', `${path}/bulk-close`, { businessKeys: ['a', 'b'] })).json.closed, 2);
   });
@@ -203,8 +203,7 @@ describe('imports over HTTP', () => {
     JSON.stringify({ dictionary: 'site.rooms', businessKey, data });
 
   it('take NDJSON and JSON, and count', async (t) => {
-    const { ask, call, tokens } = await startTestServer(t);
-    await ask('POST', '/api/v1/dictionaries', rooms);
+    const { ask, call, tokens } = await withRooms(t);
     const ndjson = {
       token: tokens.all,
       headers: { 'content-type': 'application/x-ndjson', 'x-change-reason': 'start' },

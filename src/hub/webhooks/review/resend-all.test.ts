@@ -3,24 +3,14 @@ import { test } from 'node:test';
 import { holdStore } from '../../outbox/change-store.fixture.ts';
 import { emitEach } from '../delivery/planner.fixture.ts';
 import { count, countLooks, freeze, freezeAll, put } from '../delivery/stored.fixture.ts';
-import type { Caller, ResendRange } from '../face.ts';
-import { type ReviewRig, reviewRig } from './review.fixture.ts';
-
-const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
+import type { ResendRange } from '../face.ts';
+import { anna, auditOf, type ReviewRig, reviewRig } from './review.fixture.ts';
 
 function pendingIn({ store }: ReviewRig): readonly number[] {
   return store.connection
     .prepare<[], number>("SELECT id FROM webhook_deliveries WHERE state = 'pending' ORDER BY id")
     .pluck()
     .all();
-}
-
-function auditIn({ store }: ReviewRig): readonly Record<string, unknown>[] {
-  return store.connection
-    .prepare<[], string>("SELECT details FROM audit WHERE action = 'webhook.resent' ORDER BY id")
-    .pluck()
-    .all()
-    .map((details) => JSON.parse(details));
 }
 
 test('all faults of a range are reported at once, and nothing is sent', async (t) => {
@@ -54,7 +44,7 @@ test('all faults of a range are reported at once, and nothing is sent', async (t
   for (const unknown of ['3', '0', '', 'x', '1 ']) {
     await assert.rejects(rig.review.resendAll(anna, unknown, {}, ''), { code: 'NOT_FOUND' });
   }
-  assert.deepEqual([pendingIn(rig), auditIn(rig)], [[], []]);
+  assert.deepEqual([pendingIn(rig), auditOf(rig)], [[], []]);
 });
 
 test('only those of the subscription, the states and the time are sent again: from its first moment, before its last', async (t) => {
@@ -92,8 +82,8 @@ test('only those of the subscription, the states and the time are sent again: fr
     );
     for (const row of before) undo.run(row as object);
   }
-  assert.equal(auditIn(rig).length, 6, 'one for each that found any');
-  assert.deepEqual(auditIn(rig)[2], {
+  assert.equal(auditOf(rig).length, 6, 'one for each that found any');
+  assert.deepEqual(auditOf(rig)[2]?.details, {
     subscription: 1,
     deliveries: 2,
     from: '2026-01-02T00:00:00.000001+00:00',
@@ -130,7 +120,7 @@ test('many are sent again in slices of 500, each with its audit, with the loop f
   assert.deepEqual(await asked, { deliveries: 2_100 });
   for (const pending of [500, 1_000, 1_500]) assert.ok(between.includes(pending), between.join(' '));
   assert.deepEqual(
-    auditIn(rig).map(({ deliveries }) => deliveries),
+    auditOf(rig).map(({ details }) => details.deliveries),
     [500, 500, 500, 500, 100],
   );
   assert.deepEqual(rig.notified, [1, 1, 1, 1, 1]);
@@ -202,9 +192,9 @@ test('of delivered ones those go again whose events are all there; few events ar
   for (const id of wide) spans.run(16_000, 15_000, id);
   assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 5 });
   assert.deepEqual(
-    auditIn(rig)
+    auditOf(rig)
       .slice(1)
-      .map(({ deliveries }) => deliveries),
+      .map(({ details }) => details.deliveries),
     [2, 2, 1],
   );
 });
@@ -219,5 +209,5 @@ test('of a subscription deleted while this waits for its turn to write, nothing 
   cache.remove(1);
   await release();
   assert.deepEqual(await asked, { deliveries: 0 });
-  assert.deepEqual([pendingIn(rig), auditIn(rig), rig.notified], [[], [], []]);
+  assert.deepEqual([pendingIn(rig), auditOf(rig), rig.notified], [[], [], []]);
 });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { AuditRecord } from '../../outbox/admin.ts';
 import { BodySource } from '../delivery/body.ts';
 import {
   accepted,
@@ -12,12 +11,8 @@ import {
   subscribe,
 } from '../delivery/dispatcher.fixture.ts';
 import { emitEach, plannerOn } from '../delivery/planner.fixture.ts';
-import type { Caller } from '../face.ts';
 import { RetainedEvents } from './retained-events.ts';
-import { type ReviewAdmin, reviewAdmin } from './review.fixture.ts';
-
-const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
-const all = { limit: 100, cursor: undefined, state: undefined, subscription: undefined };
+import { all, anna, auditOf, type ReviewAdmin, reviewAdmin } from './review.fixture.ts';
 
 interface Journey extends Rig {
   readonly review: ReviewAdmin;
@@ -50,15 +45,6 @@ async function journeyFor(t: TestContext): Promise<Journey> {
   const calls = (count: number): Promise<void> =>
     clock.passUntil(`${count} calls`, () => sender.calls.length >= count && ended());
   return { ...rig, review, kept, changed, calls };
-}
-
-function auditOf({ store }: Rig): readonly Pick<AuditRecord, 'actor' | 'subject' | 'details'>[] {
-  return store.connection
-    .prepare<[], { actor: string; subject: string; details: string }>(
-      "SELECT actor, subject, details FROM audit WHERE action = 'webhook.resent' ORDER BY id",
-    )
-    .all()
-    .map(({ details, ...record }) => ({ ...record, details: JSON.parse(details) }));
 }
 
 test('a rejected delivery is sent again with the same id and bytes, though its events have gone and the name has changed', async (t) => {

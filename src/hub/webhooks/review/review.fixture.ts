@@ -1,13 +1,31 @@
 /** Review and resending over a real refdata.db. */
 
 import type { TestContext } from 'node:test';
+import type { AuditRecord } from '../../outbox/admin.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import { BodySource } from '../delivery/body.ts';
 import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
-import type { WebhookAdmin } from '../face.ts';
+import type { Caller, WebhookAdmin } from '../face.ts';
 import type { RunningTime } from '../progress.ts';
 import { Resend, type ResendOptions } from './resend.ts';
 import { Review, type ReviewOptions } from './review.ts';
+
+/** To whom everything is open. */
+export const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
+/** Of the list of deliveries. */
+export const all = { limit: 1_000, cursor: undefined, state: undefined, subscription: undefined };
+
+/** Of what was sent again. */
+export function auditOf({
+  store,
+}: Pick<TemporaryStore, 'store'>): readonly Pick<AuditRecord, 'actor' | 'subject' | 'details'>[] {
+  return store.connection
+    .prepare<[], { actor: string; subject: string; details: string }>(
+      "SELECT actor, subject, details FROM audit WHERE action = 'webhook.resent' ORDER BY id",
+    )
+    .all()
+    .map(({ details, ...record }) => ({ ...record, details: JSON.parse(details) }));
+}
 
 export interface ReviewRig extends TemporaryStore {
   readonly cache: FakeCache;

@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { attempt, countLooks, freeze, put } from '../delivery/stored.fixture.ts';
-import type { Caller, Delivery, DeliveryState } from '../face.ts';
-import { type ReviewRig, reviewRig } from './review.fixture.ts';
-
-const anna: Caller = { name: 'anna', scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'] };
-const all = { limit: 1_000, cursor: undefined, state: undefined, subscription: undefined };
+import type { Delivery, DeliveryState } from '../face.ts';
+import { all, anna, type ReviewRig, reviewRig } from './review.fixture.ts';
 
 function idsOf(items: readonly Delivery[]): readonly number[] {
   return items.map(({ deliveryId }) => Number(deliveryId.split('-')[0]));
