@@ -2,7 +2,8 @@
 import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
-import { MAX_CHANGE_REASON_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
+import { MAX_CHANGE_REASON_CHARS } from '../outbox/event.ts';
+import { MAX_REQUEST_ID_CHARS } from './limits.ts';
 import { invalid } from './problem.ts';
 
 const TAG = String.raw`(W/)?"[\x21\x23-\x7e\x80-\xff]*"`;

@@ -51,8 +51,6 @@ export const MAX_BODIES_BYTES = 16 * MIB;
 /** The rest of a refused body is read and dropped for so long, so that the client can read its answer. */
 export const LINGER_MS = 5_000;
 
-/** A changeReason, in the body or X-Change-Reason. */
-export const MAX_CHANGE_REASON_CHARS = 1_000;
 /** Faults of one body that are listed; the others are counted. */
 export const MAX_REASONS = 1_000;
 /** Characters of what a client wrote that an answer quotes. */

@@ -23,6 +23,32 @@ export function isWider(to: Scope, from: Scope): boolean {
  */
 export const DICTIONARY_NAME = '^[a-z0-9][a-z0-9._-]{0,127}$';
 
+/** Why a change was made: in its event and in the audit. May have line breaks. */
+export const CHANGE_REASON = '^[^\\x00]*$';
+export const MAX_CHANGE_REASON_CHARS = 1_000;
+const reasonText = new RegExp(CHANGE_REASON);
+
+/** The fault, or ''. */
+export function changeReasonFault(reason: string): string {
+  const length = lengthFault(reason, 0, MAX_CHANGE_REASON_CHARS);
+  if (length !== '') return length;
+  return reasonText.test(reason) ? '' : 'must have no NUL character';
+}
+
+/** The fault of a length in code points, or ''. */
+export function lengthFault(text: string, min: number, max: number): string {
+  if (!text.isWellFormed()) return 'has half of a surrogate pair, which is no character';
+  const length = codePoints(text, max);
+  if (length < min) return 'must not be empty';
+  return length > max ? `must have at most ${max} characters` : '';
+}
+
+/** Counts only up to `enough`: the text may have a megabyte. */
+function codePoints(text: string, enough: number): number {
+  if (text.length <= enough) return text.length;
+  return text.length > 2 * enough ? enough + 1 : Array.from(text).length;
+}
+
 export type Action = 'created' | 'updated' | 'closed';
 type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export interface JsonObject {

@@ -43,12 +43,14 @@ export function positionOf<P extends readonly (string | number)[]>(
   const [of, ...position] = Array.isArray(parts) ? parts : [];
   const fits =
     of === list && position.length === first.length && first.every((item, at) => typeof position[at] === typeof item);
-  if (!fits) {
-    throw new LinesideError('INVALID_ARGUMENT', 'the cursor does not belong to this list', {
-      reasons: ['cursor must be the nextCursor of a page of the same list'],
-    });
-  }
+  if (!fits) throw noCursor();
   return position as unknown as readonly [...P];
+}
+
+export function noCursor(): LinesideError {
+  return new LinesideError('INVALID_ARGUMENT', 'the cursor does not belong to this list', {
+    reasons: ['cursor must be the nextCursor of a page of the same list'],
+  });
 }
 
 interface PageShape<R, T> {

@@ -6,7 +6,6 @@ export type { Dictionary, Draft, ImportResult, RecordVersion };
 
 /** No control character (Unicode's Cc). Titles and business keys. */
 export const PLAIN_TEXT = '^[^\\x00-\\x1f\\x7f-\\x9f]*$';
-export const CHANGE_REASON = '^[^\\x00]*$';
 
 /** The caller. The HTTP interface checks what a role may do; the scopes are checked here. */
 export interface Actor {

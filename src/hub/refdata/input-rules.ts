@@ -4,16 +4,14 @@
  */
 import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
 import { FAR_FUTURE, type Instant, parseInstant } from '../../shared/base/instant.ts';
-import { DICTIONARY_NAME } from '../outbox/event.ts';
-import { CHANGE_REASON, PLAIN_TEXT, type Validity } from './face.ts';
+import { DICTIONARY_NAME, lengthFault } from '../outbox/event.ts';
+import { PLAIN_TEXT, type Validity } from './face.ts';
 
 const maxTitleLength = 256;
 const maxKeyLength = 256;
-const maxReasonLength = 1_000;
 
 const dictionaryName = new RegExp(DICTIONARY_NAME);
 const plainText = new RegExp(PLAIN_TEXT);
-const reasonText = new RegExp(CHANGE_REASON);
 
 export function dictionaryNameFault(name: string): string {
   return dictionaryName.test(name)
@@ -30,30 +28,10 @@ export function businessKeyFault(key: string): string {
   return plainTextFault(key, 1, maxKeyLength);
 }
 
-/** May have line breaks. */
-export function changeReasonFault(reason: string): string {
-  const length = lengthFault(reason, 0, maxReasonLength);
-  if (length !== '') return length;
-  return reasonText.test(reason) ? '' : 'must have no NUL character';
-}
-
 function plainTextFault(text: string, min: number, max: number): string {
   const length = lengthFault(text, min, max);
   if (length !== '') return length;
   return plainText.test(text) ? '' : 'must have no control characters';
-}
-
-function lengthFault(text: string, min: number, max: number): string {
-  if (!text.isWellFormed()) return 'has half of a surrogate pair, which is no character';
-  const length = codePoints(text, max);
-  if (length < min) return 'must not be empty';
-  return length > max ? `must have at most ${max} characters` : '';
-}
-
-/** Counts only up to `enough`: the text may have a megabyte. */
-function codePoints(text: string, enough: number): number {
-  if (text.length <= enough) return text.length;
-  return text.length > 2 * enough ? enough + 1 : Array.from(text).length;
 }
 
 export const notAnInstant =

@@ -1,9 +1,8 @@
 /** What callers may see, and common refusals. For a caller, an invisible dictionary does not exist. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText, isExpected } from '../../shared/base/expected-version.ts';
-import { type Scope, scopes } from '../outbox/event.ts';
+import { changeReasonFault, type Scope, scopes } from '../outbox/event.ts';
 import type { Actor } from './face.ts';
-import { changeReasonFault } from './input-rules.ts';
 
 /** The role that opens a scope; '': none is needed. */
 export function roleOf(scope: Scope): string {

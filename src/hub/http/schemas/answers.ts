@@ -1,7 +1,7 @@
 /** What routes answer, by the names of the document; the headers they read; the problems they may end with. */
 import { type TSchema, Type } from '@sinclair/typebox';
 import type { ErrorCode } from '../../../shared/base/errors.ts';
-import { CHANGE_REASON } from '../../refdata/face.ts';
+import { CHANGE_REASON } from '../../outbox/event.ts';
 import { ENTITY_TAGS } from '../headers.ts';
 import { lineComponents } from './line.ts';
 import { operationComponents } from './operations.ts';

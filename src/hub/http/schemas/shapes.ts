@@ -1,9 +1,14 @@
 /** Parts of the shapes of requests and answers. Pure. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
-import { DICTIONARY_NAME, type JsonObject, scopes } from '../../outbox/event.ts';
+import {
+  CHANGE_REASON,
+  DICTIONARY_NAME,
+  type JsonObject,
+  MAX_CHANGE_REASON_CHARS,
+  scopes,
+} from '../../outbox/event.ts';
 import { CURSOR, MAX_CURSOR_CHARS } from '../../outbox/paging.ts';
-import { CHANGE_REASON } from '../../refdata/face.ts';
-import { DEFAULT_PAGE, MAX_CHANGE_REASON_CHARS, MAX_PAGE } from '../limits.ts';
+import { DEFAULT_PAGE, MAX_PAGE } from '../limits.ts';
 
 /**
  * Set on the schema of a value whose limits the room behind the route checks again, with the rest of the request. If only such

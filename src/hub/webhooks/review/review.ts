@@ -1,11 +1,11 @@
 /** Deliveries for review: by pages, each with its attempts. */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
-import type { Page } from '../../outbox/paging.ts';
+import { noCursor, type Page } from '../../outbox/paging.ts';
 import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
-import { idOf, noCursor, type Subscription } from '../subscriptions/subscription.ts';
+import { idOf, type Subscription } from '../subscriptions/subscription.ts';
 import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
 export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'bodies' | 'running'>;

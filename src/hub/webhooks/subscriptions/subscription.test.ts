@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import type { Scope } from '../../outbox/event.ts';
 import type { SubscriptionPatch, SubscriptionRequest } from '../face.ts';
 import {
-  changeReasonFaults,
   changesOf,
   hasSameTemplate,
   patchedTerms,
@@ -161,11 +160,4 @@ it('a rotation has a grace of whole seconds, up to 30 days', () => {
     ]);
   }
   assert.equal(rotationFaults({ secret: '', graceSeconds: -1 }).length, 2);
-});
-
-it('a reason for a change is of bounded length and of characters', () => {
-  for (const reason of ['', 'two\nlines', '\u{1f511}'.repeat(1_000)]) assert.deepEqual(changeReasonFaults(reason), []);
-  for (const reason of ['x'.repeat(1_001), '\u{1f511}'.repeat(1_001), 'a\0', '\udc00']) {
-    assert.equal(changeReasonFaults(reason).length, 1);
-  }
 });

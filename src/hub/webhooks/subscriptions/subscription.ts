@@ -3,7 +3,7 @@
  * the URL. A fault names its field and quotes no value: secrets are pasted into wrong fields. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
+import { changeReasonFault, DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
 import {
   actions,
   categories,
@@ -42,7 +42,6 @@ const minSecretBytes = 16;
 const maxSecretBytes = 1_024;
 /** For each list of a filter. 1,000 names of 128 characters are 128 KiB in memory, in each body template and in the audit. */
 const maxListed = 1_000;
-const maxReasonCharacters = 1_000;
 
 /** It is sent in a header: HTTP libraries trim spaces, and not all of them support other characters. */
 const namePattern = new RegExp(SUBSCRIPTION_NAME);
@@ -107,10 +106,8 @@ export function rotationFaults({ secret, graceSeconds = 0 }: SecretRotation): re
 }
 
 export function changeReasonFaults(reason: string): readonly string[] {
-  if (!reason.isWellFormed()) return ['/changeReason has half of a surrogate pair, which is no character'];
-  if (reason.includes('\0')) return ['/changeReason must have no NUL character'];
-  const tooLong = reason.length > 2 * maxReasonCharacters || Array.from(reason).length > maxReasonCharacters;
-  return tooLong ? [`/changeReason must have at most ${maxReasonCharacters} characters`] : [];
+  const fault = changeReasonFault(reason);
+  return fault === '' ? [] : [`/changeReason ${fault}`];
 }
 
 /** Of a request without faults. */
@@ -231,10 +228,4 @@ export function refuse(subject: string, reasons: readonly string[]): void {
   if (only === undefined) return;
   const message = reasons.length === 1 ? only : `${subject} has ${reasons.length} faults`;
   throw new LinesideError('INVALID_ARGUMENT', message, { reasons });
-}
-
-export function noCursor(): LinesideError {
-  return new LinesideError('INVALID_ARGUMENT', 'the cursor does not belong to this list', {
-    reasons: ['cursor must be the nextCursor of a page of the same list'],
-  });
 }

@@ -3,7 +3,7 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { type ExpectedVersion, expectedText, isExpected } from '../../../shared/base/expected-version.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
-import type { Page, PageRequest } from '../../outbox/paging.ts';
+import { noCursor, type Page, type PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
 import { BodySource } from '../delivery/body.ts';
 import type { EgressGuard } from '../egress/guard.ts';
@@ -18,7 +18,6 @@ import {
   defaultGraceSeconds,
   hasSameTemplate,
   idOf,
-  noCursor,
   noSubscription,
   openTo,
   patchedTerms,
