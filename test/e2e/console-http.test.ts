@@ -1,8 +1,9 @@
-/** What a browser gets of the built product: the console's files, the line and its log, each to whom it is for. */
+/** The log of the line by HTTP, as a browser reads it from the built product. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { openPort } from './faults.ts';
 import { residentBytes } from './flood.ts';
 import { type HttpAnswer, type Hub, startHub } from './hub.ts';
 import { type LogReader, lines, readLog } from './log-stream.ts';
@@ -36,10 +37,7 @@ after(async () => {
   await line.stop();
 });
 
-const as = (who: string) => ({ token: tokens[who] ?? '' });
-const get = (path: string, who = 'viewer'): Promise<HttpAnswer> => hub.http('GET', path, undefined, as(who));
-const post = (path: string, body?: object, who = 'operator'): Promise<HttpAnswer> =>
-  hub.http('POST', path, body, as(who));
+const get = (path: string): Promise<HttpAnswer> => hub.http('GET', path, undefined, { token: tokens['viewer'] ?? '' });
 const status = async (): Promise<Record<string, unknown>> =>
   (await get('/api/v1/line')).body as Record<string, unknown>;
 
@@ -52,9 +50,6 @@ function place(): { host: string; port: number } {
 const read = (query: string, token = tokens['viewer'], paused = false): Promise<LogReader> =>
   readLog(place(), query, { token, paused });
 
-function config(portName: string): object {
-  return { portName, baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1 };
-}
 /** What was received, in the order of the entries. */
 function received(reader: LogReader): Buffer {
   return Buffer.concat(
@@ -72,7 +67,7 @@ function assertEachOnce(reader: LogReader): void {
 
 describe('the line in a browser', { timeout: 240_000 }, () => {
   test('is followed from what is stored to what appears, every byte once and in order', async () => {
-    assert.equal((await post('/api/v1/line/open', config(pty.portName))).status, 200);
+    await openPort(line.client, pty.portName);
     const from = await headId();
     const never = new AbortController().signal;
     const written = Buffer.alloc(512 * 1024);

@@ -166,7 +166,7 @@ test('SIGTERM while Open hangs in the kernel', { skip }, async (t) => {
   const other = namedPty(dir, 'port1');
   const config = { serial: { extra_ports: [other.portName] } };
   const daemon = await startDaemon({ dir, config });
-  const injection = await injectAt(other.slavePath, daemon.pid, `openat:delay_enter=${HANG_US}`);
+  const injection = await injectAt([other.slavePath], daemon.pid, `openat:delay_enter=${HANG_US}`);
   const opening = daemon.client.serial.open({ portName: other.portName, baudRate: 9_600, dataBits: 8 }).then(
     ({ status, error }) => `${status} ${error}`,
     (error: unknown) => String(error),

@@ -1,6 +1,6 @@
 /**
- * The disk under refdata.db fills up, fails, or holds something else: a change is refused with the right problem and
- * nothing of it is kept, and the hub goes on when it can. Without a broker: rows wait.
+ * The disk under refdata.db fills up or fails: a change is refused with the right problem and nothing of it is kept, no
+ * delivery is lost or sent twice, and the hub resumes when it can. Without a broker: rows wait.
  */
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';

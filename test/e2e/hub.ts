@@ -12,14 +12,10 @@ import {
   signalPid,
   untilLogOpened,
 } from './daemon.ts';
-import { HubApi } from './hub-api.ts';
+import { type Answer, HubApi } from './hub-api.ts';
 
-export interface HttpAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Parsed where it is JSON, text otherwise. */
-  readonly body: unknown;
-}
+/** `body`: parsed if it is JSON, text otherwise. */
+export type HttpAnswer = Omit<Answer, 'body'> & { readonly body: unknown };
 
 export interface HttpOptions {
   /** Goes over TCP with this token instead of the Unix socket. */

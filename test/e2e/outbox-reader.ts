@@ -12,10 +12,11 @@ const PYTHON = '/usr/bin/python3';
 const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
 const READ_LIMIT_MS = 120_000;
 
-/** False where Debian's python3-confluent-kafka is missing. */
-export function consumerWorks(): boolean {
-  return spawnSync(PYTHON, ['-c', 'import confluent_kafka']).status === 0;
-}
+/** What the consumer lacks on this machine; false: nothing. */
+export const consumerMissing: string | false =
+  spawnSync(PYTHON, ['-c', 'import confluent_kafka']).status === 0
+    ? false
+    : "Debian's python3-confluent-kafka is missing";
 
 export interface ReaderSettings {
   readonly bootstrap: string;

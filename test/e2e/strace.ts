@@ -14,15 +14,16 @@ export interface Injection {
 
 /** Attaches to every thread, those to come included; resolves when the faults are in force. */
 export function inject(pid: number, ...faults: readonly string[]): Promise<Injection> {
-  return attach(pid, faults, []);
+  return injectAt([], pid, ...faults);
 }
 
-/** Only in calls that concern the file at this path. */
-export function injectAt(path: string, pid: number, ...faults: readonly string[]): Promise<Injection> {
-  return attach(pid, faults, ['-P', path]);
-}
-
-async function attach(pid: number, faults: readonly string[], filter: readonly string[]): Promise<Injection> {
+/** Only in calls that concern the files at these paths; none: in all. */
+export async function injectAt(
+  paths: readonly string[],
+  pid: number,
+  ...faults: readonly string[]
+): Promise<Injection> {
+  const filter = paths.flatMap((path) => ['-P', path]);
   const names = faults.map((fault) => fault.slice(0, fault.indexOf(':')));
   const injections = faults.flatMap((fault) => ['-e', `inject=${fault}`]);
   const args = ['-f', '-o', '/dev/null', '-e', `trace=${names.join(',')}`, ...injections, ...filter, '-p', String(pid)];

@@ -1,6 +1,5 @@
 /**
- * The serial log on a link that is slow or paid by the byte: what it may take is counted at the interface of the box, and
- * change events do not wait behind it.
+ * The serial log on a link that is slow or paid by the byte: what it may take is counted at the interface of the box.
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';

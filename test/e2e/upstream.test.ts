@@ -1,7 +1,6 @@
 /**
  * The serial log on its way to a broker, with a real one and an independent consumer: whatever happens on the way, the
- * consumer has all of it, in the order of the log, or is told exactly what is missing. A box that sends before its clock is
- * set tells by how much the times are off once it is (libfaketime).
+ * consumer has all of it, in the order of the log, or is notified exactly of what is missing.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';

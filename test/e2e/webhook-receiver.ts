@@ -63,8 +63,6 @@ export interface ReceivedRequest {
   readonly complete: boolean;
   /** The secret that X-Service-Signature is by; undefined: none of those it knows. */
   readonly signedBy: string | undefined;
-  /** The same of X-Service-Signature-Previous. */
-  readonly previousSignedBy: string | undefined;
   /** In words; empty: all as the specification wants it. */
   readonly faults: readonly string[];
   /** undefined while the answer is not out. */
@@ -81,17 +79,13 @@ export interface RequestEnd {
   readonly status: number;
 }
 
-/**
- * By the receiver's authority; by an unknown one; expired. lasting: for clocks that jump; its authority, in the same file, is
- * replaced.
- */
-export type Issue = 'same' | 'other' | 'expired' | 'lasting';
-
 export interface ReceiverOptions {
   /** Signatures may be by any of them. */
   readonly secrets: readonly string[];
   /** What its certificate is for; default DNS:localhost,IP:127.0.0.1. */
   readonly names?: string;
+  /** Valid for clocks that jump by years. */
+  readonly lasting?: boolean;
   /** 127.0.0.1 */
   readonly host?: string;
   readonly port?: number;
@@ -115,13 +109,10 @@ export interface Receiver {
   received(count: number, path?: string, limitMs?: number): Promise<readonly ReceivedRequest[]>;
   /** The next answers, instead of those that are left; of a path, or of any. */
   script(steps: readonly Step[], path?: string): Promise<void>;
-  secrets(secrets: readonly string[]): Promise<void>;
   /** Completes hanging requests; of a path, or of any. */
   release(path?: string): Promise<void>;
   /** false: connections are refused, those that stand are cut; true: on the same port again. */
   listen(on: boolean): Promise<void>;
-  /** Another certificate, for connections from now on: for these names, by this receiver's authority unless `by` differs. */
-  certificate(names: string, by?: Issue): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -130,12 +121,20 @@ export async function startReceiver(
   t: { after(stop: () => Promise<void>): void } | undefined,
   options: ReceiverOptions,
 ): Promise<Receiver> {
-  const { names = 'DNS:localhost,IP:127.0.0.1', host = '127.0.0.1', wrapper = [], ...more } = options;
+  const {
+    names = 'DNS:localhost,IP:127.0.0.1',
+    host = '127.0.0.1',
+    wrapper = [],
+    lasting: isLasting,
+    ...more
+  } = options;
   const dir = temporaryDirectory();
-  makeCa(dir);
+  const valid = isLasting === true ? { valid: lasting } : {};
+  makeCa(dir, 'ca', valid.valid);
+  signed(dir, 'receiver', names, valid);
   const record = new RecordFile(join(dir, 'requests.jsonl'), options.secrets);
   const script = new Orders(wrapper);
-  const files = { ...certificateFiles(dir, 'receiver', names), record: record.path };
+  const files = { cert: join(dir, 'receiver.pem'), key: join(dir, 'receiver.key'), record: record.path };
   const { port } = await script.start({ ...more, host, ...files });
   t?.after(() => script.stop());
   return {
@@ -150,33 +149,10 @@ export async function startReceiver(
       return until(`${count} requests${path === undefined ? '' : ` to ${path}`} at the subscriber`, enough, limitMs);
     },
     script: (steps, path = '*') => script.order({ script: { path, steps } }),
-    secrets(secrets) {
-      record.secrets(secrets);
-      return script.order({ secrets });
-    },
     release: (path = '*') => script.order({ release: path }),
     listen: (listen) => script.order({ listen }),
-    certificate(given, by = 'same') {
-      return script.order({
-        certificate: certificateFiles(by === 'other' ? otherAuthority() : dir, 'next', given, by),
-      });
-    },
     stop: () => script.stop(),
   };
-}
-
-function otherAuthority(): string {
-  const dir = temporaryDirectory();
-  makeCa(dir);
-  return dir;
-}
-
-function certificateFiles(dir: string, name: string, names: string, by: Issue = 'same'): { cert: string; key: string } {
-  if (by === 'lasting') makeCa(dir, 'ca', lasting);
-  if (by === 'lasting') signed(dir, name, names, { valid: lasting });
-  else if (by === 'expired') signed(dir, name, names, { valid: { from: '20200101000000Z', to: '20210101000000Z' } });
-  else signed(dir, name, names);
-  return { cert: join(dir, `${name}.pem`), key: join(dir, `${name}.key`) };
 }
 
 /** The process: orders and its answers. */
@@ -236,7 +212,6 @@ class Orders {
 type Line = { kind: 'connection' | 'request' | 'end'; n: number; at: number } & Omit<Kept, 'body'> & {
     body: string;
     signedBy: number | null;
-    previousSignedBy: number | null;
     how: RequestEnd['how'];
     sent: number;
     status: number;
@@ -246,7 +221,7 @@ type Kept = { -readonly [K in keyof ReceivedRequest]: ReceivedRequest[K] };
 /** Reads on where it was: a test looks often, and a file may be large. */
 class RecordFile {
   readonly path: string;
-  #secrets: readonly string[];
+  readonly #secrets: readonly string[];
   #read = 0;
   #rest = '';
   #connections = 0;
@@ -265,12 +240,6 @@ class RecordFile {
   connections(): number {
     this.#more();
     return this.#connections;
-  }
-
-  /** What was received before is read with the secrets of then. */
-  secrets(secrets: readonly string[]): void {
-    this.#more();
-    this.#secrets = secrets;
   }
 
   #more(): void {
@@ -301,29 +270,11 @@ class RecordFile {
     if (ended !== undefined) ended.end = { at, how, sent, status };
   }
 
-  #requestOf({ n, at, connection, method, path, headers, body, complete, faults, ...by }: Line): Kept {
+  #requestOf({ body, signedBy, kind, how, sent, status, ...kept }: Line): Kept {
     const raw = Buffer.from(body, 'base64');
-    const header = Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value]));
-    const signedBy = this.#secret(by.signedBy);
-    const previousSignedBy = this.#secret(by.previousSignedBy);
-    const parsed = parsedBody(raw);
-    const place = { n, at, connection, method, path };
-    return {
-      ...place,
-      headers,
-      header,
-      raw,
-      body: parsed,
-      complete,
-      signedBy,
-      previousSignedBy,
-      faults,
-      end: undefined,
-    };
-  }
-
-  #secret(place: number | null): string | undefined {
-    return place === null ? undefined : this.#secrets[place];
+    const header = Object.fromEntries(kept.headers.map(([name, value]) => [name.toLowerCase(), value]));
+    const secret = signedBy === null ? undefined : this.#secrets[signedBy];
+    return { ...kept, header, raw, body: parsedBody(raw), signedBy: secret, end: undefined };
   }
 }
 

@@ -4,9 +4,8 @@ stay the same when a delivery comes again.
 
 standard input   JSON lines. The first: cert, key (PEM files), record (the file that is written), secrets (the signature may
                  be by any of them), host, port (0: any free one).
-                 Then orders, each with a number as "id": script {path ('*': any), steps}, secrets,
-                 release (what hangs is completed: of a path, '*': all), listen (false: connections are refused),
-                 certificate {cert, key} (of connections from now on).
+                 Then orders, each with a number as "id": script {path ('*': any), steps},
+                 release (what hangs is completed: of a path, '*': all), listen (false: connections are refused).
 standard output  {"port": n} when it listens, and {"done": id} for each order.
 record           JSON lines: {"kind": "connection" | "request" | "end", ...}, times by the kernel's monotonic clock in s.
 
@@ -113,7 +112,6 @@ class Receiver:
             if 'script' in order:
                 script = order['script']
                 self.scripts[script['path']] = script['steps']
-            self.secrets = order.get('secrets', self.secrets)
             if 'release' in order:
                 self.released.pop(order['release'], threading.Event()).set()
 
@@ -264,7 +262,6 @@ class Handler(BaseHTTPRequestHandler):
         number = self.receiver.number('requests')
         faults = list(self.receiver.faults(self.command, self.headers, body, complete))
         signature = self.headers['x-service-signature']
-        previous = self.headers['x-service-signature-previous']
         self.receiver.write(
             'request',
             n=number,
@@ -275,7 +272,6 @@ class Handler(BaseHTTPRequestHandler):
             body=base64.b64encode(body).decode(),
             complete=complete,
             signedBy=self.receiver.signer(signature, body),
-            previousSignedBy=self.receiver.signer(previous, body),
             faults=faults,
         )
         self.sent = 0
@@ -388,11 +384,8 @@ class Listener:
         self.receiver = receiver
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self.certificate(settings)
+        self.context.load_cert_chain(settings['cert'], settings['key'])
         self.server = None
-
-    def certificate(self, files):
-        self.context.load_cert_chain(files['cert'], files['key'])
 
     def start(self):
         if self.server is not None:
@@ -422,8 +415,6 @@ def main():
     for line in sys.stdin:
         order = json.loads(line)
         receiver.order(order)
-        if 'certificate' in order:
-            listener.certificate(order['certificate'])
         if 'listen' in order:
             (listener.start if order['listen'] else listener.stop)()
         tell(done=order['id'])

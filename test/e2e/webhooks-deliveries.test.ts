@@ -1,6 +1,7 @@
 /**
  * What subscribers are sent, as an independent one finds it (webhook_receiver.py judges signature, headers and body of every
- * request): each change once, to whom it is for, in the deliveries of its transaction; and what subscriptions do meanwhile.
+ * request): each change once, to whom it is for, in the deliveries of its transaction; and what is not accepted by its
+ * schedule, until an operator sends it again.
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';

@@ -7,7 +7,6 @@ import type { Delivery, DeliveryDetail, Subscription, WebhookStatus } from '../.
 import { type Toml, temporaryDirectory } from './daemon.ts';
 import type { Body, HubApi } from './hub-api.ts';
 import { expect } from './hub-support.ts';
-import { runCli } from './run-cli.ts';
 import type { DeliveredEvent, Receiver } from './webhook-receiver.ts';
 
 export const HOOKS = '/api/v1/admin/webhooks';
@@ -141,11 +140,6 @@ export function assertFaultless(receiver: Receiver): void {
     wrong.map(({ path, faults }) => `${path}: ${faults.join('; ')}`),
     [],
   );
-}
-
-export async function revokeToken(configFile: string, name: string): Promise<void> {
-  const done = await runCli(['token', 'revoke', name, '--config', configFile]);
-  assert.equal(done.status, 0, done.stderr);
 }
 
 /** Every attempt had the same bytes and the same id; there were as many requests as attempts. */

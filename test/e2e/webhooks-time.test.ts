@@ -44,8 +44,7 @@ test('a wall clock that jumps by years moves no retry: each comes when its delay
     [-6, LONG_S, 'SIGKILL'],
     [0, 3, ''],
   ];
-  const receiver = await startReceiver(t, { secrets: [SECRET] });
-  await receiver.certificate('IP:127.0.0.1', 'lasting');
+  const receiver = await startReceiver(t, { secrets: [SECRET], lasting: true });
   const schedule = { schedule_s: [0, ...steps.map(([, delayS]) => delayS)] };
   const hub = await startHub({ config: webhooksConfig([receiver], schedule), env });
   await dictionary(apiOf(hub), 'd');

@@ -12,7 +12,6 @@ import { namedPty } from '../e2e/pty.ts';
 import { Box } from './box.ts';
 import { golden, goldenLine } from './golden.ts';
 import { promtool, skip } from './promtool.ts';
-import { scraped } from './scrape.ts';
 
 const REASON = `Dashboards, rules and scripts in the field are built on these names: a metric that is renamed, loses a label or
 changes its type breaks them without a word. Leave it as it is and add a new one beside it. Where a line is only new,
@@ -102,4 +101,30 @@ test('a full scrape passes "promtool check metrics"', { skip }, async () => {
 
 function checked(text: string): void {
   assert.deepEqual(promtool(['check', 'metrics'], text), { status: 0, output: '' });
+}
+
+interface Scraped {
+  readonly type: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly series: number;
+}
+
+/** A scrape, taken apart: each metric with its type, its help and the labels that its series have. */
+function scraped(text: string): Map<string, Scraped> {
+  const found = new Map<string, Scraped>();
+  const help = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    const [, told, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    if (told === 'HELP') help.set(name, rest);
+    if (told === 'TYPE') found.set(name, { type: rest, help: help.get(name) ?? '', labels: [], series: 0 });
+    if (line === '' || line.startsWith('#')) continue;
+    const [, series = '', labels = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    const base = found.has(series) ? series : series.replace(/_(bucket|sum|count)$/, '');
+    const metric = found.get(base);
+    assert.ok(metric !== undefined, `a series without a type: ${line}`);
+    const own = [...labels.matchAll(/([a-z_]+)="/g)].map(([, label = '']) => label).filter((label) => label !== 'le');
+    found.set(base, { ...metric, labels: [...new Set([...metric.labels, ...own])], series: metric.series + 1 });
+  }
+  return found;
 }
