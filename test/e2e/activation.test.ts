@@ -1,4 +1,4 @@
-/** Sockets that somebody else opened, as systemd does: the line needs no network of its own, and a restart is only a wait. */
+/** Sockets that another program opened, as systemd does: the line needs no network of its own, and a restart is only a wait. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -71,7 +71,7 @@ describe('the line on inherited sockets, without any network', { skip }, () => {
     assert.match(tried.stderr, /Address family not supported/);
   });
 
-  test('it listens on them, and says that grpc.listen counts for nothing', async () => {
+  test('it listens on them, and logs that grpc.listen is not used', async () => {
     const made = await directoryWithToken('operator');
     token = made.token;
     daemon = await startDaemon({

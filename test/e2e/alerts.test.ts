@@ -1,4 +1,4 @@
-/** What is wrong with a box is told in all its places: among the alerts, on /metrics, in the journal, by the command. */
+/** What is wrong with a box is reported in all places: among the alerts, on /metrics, in the journal, by the command. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { temporaryDirectory } from './daemon.ts';
 import { startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';
 
-test('a certificate that ends soon, and more events than ought to wait, are told everywhere', async () => {
+test('a certificate that expires soon, and more waiting events than allowed, are reported everywhere', async () => {
   const dir = temporaryDirectory();
   const tls = { cert_file: lastingDays(dir, 'box', 3), key_file: join(dir, 'box.key') };
   // Without a broker waiting events are no fault; nothing answers at this one.
@@ -36,7 +36,7 @@ test('a certificate that ends soon, and more events than ought to wait, are told
   assert.equal(shown.status, 1);
   assert.match(shown.stdout, /^RefdataOutboxLagHigh +warning, for /m);
   assert.match(shown.stdout, /^CertificateExpiresSoon +warning, for /m);
-  await until('no alert is told twice', () => {
+  await until('no alert is logged twice', () => {
     const told = both.logLines.filter((line) => line.includes('alert fired'));
     return told.length === new Set(told.map((line) => /alert=(\w+)/.exec(line)?.[1])).size;
   });

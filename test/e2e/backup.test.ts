@@ -58,7 +58,7 @@ async function logOf({ client }: Both): Promise<{ logId: string | undefined; not
 const record = (n: number): object => ({ businessKey: `key-${n}`, data: { n, text: 'x'.repeat(2_000) } });
 const records = '/api/v1/dictionaries/parts/records';
 
-test('beside a service under load nobody waits, and a restore into nothing has all that was acknowledged before', async (t) => {
+test('beside a service under load no client waits, and a restore into nothing has all that was acknowledged before', async (t) => {
   const where = siteIn(temporaryDirectory());
   const both = await start(where);
 

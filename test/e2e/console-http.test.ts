@@ -133,7 +133,7 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     await until('the end of the page', () => reader.hasEnded());
   });
 
-  test('is 503 while the line is killed, and goes on where it was once it is back', async () => {
+  test('is 503 while the line is down, and resumes where it was when the line is back', async () => {
     const reader = await read('follow=true&last=1');
     await lines(reader, 'position', 1);
     await line.kill();

@@ -54,7 +54,7 @@ test('each fsync takes 500 ms: bytes and answers flow meanwhile, LogRaw alone wa
   assert.equal(await daemon.stop(), 0);
 });
 
-test('fsync fails for a while: the state says so, LogRaw is refused permanently, storing resumes', {
+test('fsync fails for a while: the state shows it, LogRaw is refused permanently, storing resumes', {
   skip,
 }, async () => {
   const { daemon, pty } = await startBox();
@@ -84,7 +84,7 @@ test('fsync fails for a while: the state says so, LogRaw is refused permanently,
   await again.stop();
 });
 
-test('reading the log fails with EIO: the line and storing go on, and reading works again afterwards', {
+test('reading the log fails with EIO: the line and storing continue, and reading works again afterwards', {
   skip,
 }, async () => {
   const { daemon, pty } = await startBox();

@@ -14,7 +14,7 @@ import { LiveReader } from './live-reader.ts';
 const KIB = 1024;
 const DISK_MIB = 4;
 
-test('a full disk: the line goes on, the loss is counted, and storing resumes when there is room', async (t) => {
+test('a full disk: the line continues, the loss is counted, and storing resumes when there is room', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
   if (!mountSmall(t, data, `size=${DISK_MIB}m`)) return;

@@ -136,7 +136,7 @@ test('a second SIGTERM ends it at once', { skip }, async () => {
   await injection.end();
 });
 
-test('SIGTERM while a write is stalled: the caller is answered, and the log says how much went out', async (t) => {
+test('SIGTERM while a write is stalled: the caller is answered, and the log has how much was sent', async (t) => {
   const dir = temporaryDirectory();
   // No device reads this port.
   const stalled = namedPty(dir, 'port1', false);

@@ -65,7 +65,7 @@ describe('a broker that has bad days', { skip }, () => {
     if (!isAlive(broker.pid())) await broker.restart();
   });
 
-  test('away at the start, and for as many changes as a week has: no attempt is spent, nothing lost, memory stays flat', async (t) => {
+  test('unreachable at the start, and for as many changes as a week has: no attempt is spent, nothing lost, memory stays flat', async (t) => {
     const prefix = prefixOf('week');
     const dir = temporaryDirectory();
     await broker.kill();
@@ -84,7 +84,7 @@ describe('a broker that has bad days', { skip }, () => {
     const offline = await outbox(api);
     assert.equal(offline.waiting, WEEK_STEPS * (SCOPES.length * WEEK_KEYS + 1));
     assert.equal(offline.broker.connected, false);
-    assert.match(offline.broker.reason, /refused/, 'the operator is told why');
+    assert.match(offline.broker.reason, /refused/, 'the operator sees why');
     assert.equal(offline.refusedTotal, 0);
     assert.equal(sql(hub, 'SELECT max(attempts) FROM outbox'), 0);
     assert.ok((await alerts(api)).includes(LAG_ALERT));
@@ -100,7 +100,7 @@ describe('a broker that has bad days', { skip }, () => {
     assert.equal(await hub.stop(), 0);
   });
 
-  test('the clock is set back by a year while the broker is away: it is found again all the same', {
+  test('the clock is set back by a year while the broker is unreachable: it is found again', {
     skip: withoutFaketime,
   }, async () => {
     const prefix = prefixOf('clock');
@@ -121,7 +121,7 @@ describe('a broker that has bad days', { skip }, () => {
     assert.equal(await hub.stop(), 0);
   });
 
-  test('one topic refused by ACL: the others go on; once granted, all of it arrives in order', async () => {
+  test('one topic refused by ACL: the others continue; once granted, all of it arrives in order', async () => {
     const prefix = 'acl.events';
     const dir = temporaryDirectory();
     await topicsFor(broker, prefix, ['public', 'internal']);

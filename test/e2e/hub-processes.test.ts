@@ -78,7 +78,7 @@ function randomPiece(sent: Buffer[]): Buffer {
   return piece;
 }
 
-test('the line is killed: the hub goes on answering, and the next start takes over with both', async () => {
+test('the line is killed: the hub continues to answer, and the next start takes over with both', async () => {
   const dir = temporaryDirectory();
   const { both, pty } = await startWhole(dir);
   await dictionary(apiOf(both), 'd');

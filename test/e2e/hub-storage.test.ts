@@ -94,7 +94,7 @@ async function full(probe: Probe, api: HubApi, bytes: number): Promise<Answer> {
   });
 }
 
-test('the disk is really full: 507, nothing half written, reads go on, and changes when there is room', async (t) => {
+test('the disk is really full: 507, nothing half written, reads continue, and changes resume when there is room', async (t) => {
   const dir = temporaryDirectory();
   const data = join(dir, 'data');
   if (!mountSmall(t, data, 'size=12m')) return;

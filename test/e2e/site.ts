@@ -3,16 +3,13 @@
  * of the test's own. What the world holds are real addresses of the internet and of private networks, seen by nobody else.
  */
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface, type Interface } from 'node:readline';
 import { after } from 'node:test';
-import { until } from '../../src/shared/base/wait.fixture.ts';
-import { environment, startProcess, temporaryDirectory } from './daemon.ts';
+import { temporaryDirectory } from './daemon.ts';
 import { run } from './island.ts';
+import { Orders } from './orders.ts';
 
-const PYTHON = '/usr/bin/python3';
 const SERVER = '192.168.77.1';
 /** The box's own. */
 export const BOX = '192.168.77.2';
@@ -52,11 +49,14 @@ export function makeSite(hosts: readonly string[]): Site | string {
   ]);
   if (failed !== '') return failed;
   const inWorld = ['ip', 'netns', 'exec', world];
-  const names = nameServer(inWorld);
+  const names = new Orders(inWorld, 'name_server.py', SERVER);
   return {
     world: inWorld,
     box: ['ip', 'netns', 'exec', box, ...withFiles(hosts)],
-    zone: (zone) => names.then((server) => server.zone(zone)),
+    async zone(zone) {
+      await names.first();
+      await names.order({ zone });
+    },
     addOwn(address) {
       const wrong = run([['ip', '-n', box, 'addr', 'add', `${address}/32`, 'dev', 'eth0']]);
       if (wrong !== '') throw new Error(wrong);
@@ -75,30 +75,4 @@ function withFiles(hosts: readonly string[]): readonly string[] {
   for (const [name, lines] of Object.entries(files)) writeFileSync(join(dir, name), [...lines, ''].join('\n'));
   const mounts = Object.keys(files).map((name) => `mount --bind "$0/${name}" /etc/${name}`);
   return ['sh', '-c', [...mounts, 'exec "$@"'].join(' && '), dir];
-}
-
-interface NameServer {
-  zone(zone: Zone): Promise<void>;
-}
-
-async function nameServer(wrapper: readonly string[]): Promise<NameServer> {
-  const [command, ...args] = [...wrapper, PYTHON, join(import.meta.dirname, 'name_server.py'), SERVER];
-  const child = startProcess(command, args, environment());
-  if (child.stdout === null) throw new Error('no pipe from the name server');
-  const lines: Interface = createInterface({ input: child.stdout });
-  const done = new Set<number>();
-  lines.on('line', (line) => done.add((JSON.parse(line) as { done?: number }).done ?? 0));
-  await Promise.race([
-    once(lines, 'line'),
-    once(child, 'close').then(() => Promise.reject(new Error('no name server'))),
-  ]);
-  let orders = 0;
-  return {
-    async zone(zone) {
-      orders += 1;
-      const id = orders;
-      child.stdin?.write(`${JSON.stringify({ id, zone })}\n`);
-      await until('the name server has the zone', () => done.has(id));
-    },
-  };
 }

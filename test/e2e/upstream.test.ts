@@ -55,7 +55,7 @@ describe('the serial log on its way to a broker', { skip }, () => {
     return { ...found, logId, batches };
   }
 
-  test('what the line says and what callers log is with the broker, byte for byte, one boot to a batch', async () => {
+  test('what the line receives and what callers log is with the broker, byte for byte, one boot to a batch', async () => {
     const dir = temporaryDirectory();
     // Over TLS with a password, as a device in the field.
     const { kafka = {} } = saslKafka(broker, dir, TOPIC_PREFIX);
@@ -75,7 +75,7 @@ describe('the serial log on its way to a broker', { skip }, () => {
     assert.equal(await both.stop(), 0);
   });
 
-  test('the broker away, the hub killed in the middle of the backlog, the broker too, twice: nothing is lost', async (t) => {
+  test('the broker unreachable, the hub killed in the middle of the backlog, the broker too, twice: nothing is lost', async (t) => {
     const topic = 'killed.log';
     await broker.kill();
     // Some seconds for the backlog, so that there is a middle.

@@ -1,15 +1,10 @@
-/** Runs the independent subscriber (webhook_receiver.py), tells it what to answer, and hands over what it was sent. */
-import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+/** Runs the independent subscriber (webhook_receiver.py), sets its answers, and returns what it was sent. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { text } from 'node:stream/consumers';
 import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
-import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { environment, killGroup, startProcess, temporaryDirectory } from './daemon.ts';
-
-const PYTHON = '/usr/bin/python3';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory } from './daemon.ts';
+import { Orders } from './orders.ts';
 
 /** What it answers; each is explained in webhook_receiver.py. */
 export interface Step {
@@ -133,9 +128,9 @@ export async function startReceiver(
   makeCa(dir, 'ca', valid.valid);
   signed(dir, 'receiver', names, valid);
   const record = new RecordFile(join(dir, 'requests.jsonl'), options.secrets);
-  const script = new Orders(wrapper);
+  const script = new Orders(wrapper, 'webhook_receiver.py');
   const files = { cert: join(dir, 'receiver.pem'), key: join(dir, 'receiver.key'), record: record.path };
-  const { port } = await script.start({ ...more, host, ...files });
+  const { port = 0 } = await script.first({ ...more, host, ...files });
   t?.after(() => script.stop());
   return {
     url: `https://${host.includes(':') ? `[${host}]` : host}:${port}/hook`,
@@ -153,60 +148,6 @@ export async function startReceiver(
     listen: (listen) => script.order({ listen }),
     stop: () => script.stop(),
   };
-}
-
-/** The process: orders and its answers. */
-class Orders {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown>;
-  readonly #complaint: Promise<string>;
-  readonly #waiting = new Map<number, () => void>();
-  #orders = 0;
-
-  constructor(wrapper: readonly string[]) {
-    const [command, ...args] = [...wrapper, PYTHON, join(import.meta.dirname, 'webhook_receiver.py')];
-    this.#child = startProcess(command, args, environment());
-    this.#ended = once(this.#child, 'close');
-    this.#complaint = this.#child.stderr === null ? Promise.resolve('') : text(this.#child.stderr);
-  }
-
-  async start(settings: object): Promise<{ port: number }> {
-    const { stdout } = this.#child;
-    if (stdout === null) throw new Error('no pipe from the receiver');
-    const listening = Promise.withResolvers<{ port: number }>();
-    createInterface({ input: stdout }).on('line', (line) => {
-      const message = JSON.parse(line) as { port?: number; done?: number };
-      if (message.port !== undefined) listening.resolve({ port: message.port });
-      if (message.done !== undefined) this.#waiting.get(message.done)?.();
-    });
-    this.#say(settings);
-    return this.#unlessEnded('the receiver listens', listening.promise);
-  }
-
-  async order(order: object): Promise<void> {
-    this.#orders += 1;
-    const id = this.#orders;
-    const done = new Promise<void>((resolve) => this.#waiting.set(id, resolve));
-    this.#say({ id, ...order });
-    await this.#unlessEnded(`the receiver obeys ${JSON.stringify(order)}`, done);
-    this.#waiting.delete(id);
-  }
-
-  async stop(): Promise<void> {
-    killGroup(this.#child);
-    await within('the receiver ends', this.#ended);
-  }
-
-  #say(message: object): void {
-    this.#child.stdin?.write(`${JSON.stringify(message)}\n`);
-  }
-
-  #unlessEnded<T>(what: string, promise: Promise<T>): Promise<T> {
-    const ended = this.#ended.then(async () => {
-      throw new Error(`the receiver has ended:\n${await this.#complaint}`);
-    });
-    return within(what, Promise.race([promise, ended]));
-  }
 }
 
 type Line = { kind: 'connection' | 'request' | 'end'; n: number; at: number } & Omit<Kept, 'body'> & {

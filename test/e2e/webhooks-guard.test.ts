@@ -168,7 +168,7 @@ describe('the egress guard', { skip }, () => {
       return api.send('PATCH', `${HOOKS}/subscriptions/${id}`, { body: { url } });
     }
 
-    test('a test-ping says of what it failed, and shows no address', async () => {
+    test('a test-ping reports why it failed, and shows no address', async () => {
       await outside.script([{ status: 503, body: 'busy' }], '/ping-503');
       await outside.script([{ fault: 'hang' }], '/ping-hang');
       const url = 'https://public.site.test';

@@ -135,7 +135,7 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     ] as const;
     await kafka.admin.allow(acls);
     await connected();
-    await until('it goes on', async () => (await send({ id: ++id, topic: PUBLIC })).kind === 'acknowledged');
+    await until('it continues', async () => (await send({ id: ++id, topic: PUBLIC })).kind === 'acknowledged');
     await kafka.admin.forbid(acls);
   });
 

@@ -32,7 +32,7 @@ describe('a mock cluster', { skip: mockMissing }, () => {
     assert.equal((await send({ id: 3, topic: 't' })).kind, 'acknowledged');
   });
 
-  it('may end a producer by a lost sequence: everything is settled once, and a new one goes on', async () => {
+  it('may end a producer by a lost sequence: everything is settled once, and a new one continues', async () => {
     const mock = await startMockCluster();
     const { broker, connected, outcomes, send } = watched(optionsFor(mock.bootstrap));
     await connected();
@@ -44,7 +44,7 @@ describe('a mock cluster', { skip: mockMissing }, () => {
     await connected();
     await mock.say('rtt 1 0');
     let id = 100;
-    await until('it goes on', async () => (await send({ id: id++, topic: 't' })).kind === 'acknowledged');
+    await until('it continues', async () => (await send({ id: id++, topic: 't' })).kind === 'acknowledged');
     assert.ok([...outcomes.values()].every((all) => all.length === 1));
   });
 });

@@ -38,7 +38,7 @@ test('each name, type and help follows the habits of Prometheus', () => {
   }
 });
 
-test('a scrape of the service is what the list says, the line among it, and says so when line or port are away', async () => {
+test('a scrape of the service is what the list says, those of the line included, and shows when line or port are lost', async () => {
   const port = namedPty(temporaryDirectory());
   const both = await startBoth({ config: { serial: { extra_ports: [port.portName] } } });
   const metrics = async (): Promise<string> => String((await both.http('GET', '/metrics')).body);
@@ -67,7 +67,7 @@ test('a scrape of the service is what the list says, the line among it, and says
 
   process.kill(both.linePid, 'SIGSTOP');
   try {
-    const away = await until('the line is away', async () => {
+    const away = await until('the line does not answer', async () => {
       const text = await metrics();
       return /^lineside_line_up 0$/m.test(text) && text;
     });
