@@ -10,24 +10,15 @@ import { test } from 'node:test';
 import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type CollectorProcess, collected, exported, startCollector } from './collector-process.ts';
-import { type Toml, temporaryDirectory } from './daemon.ts';
+import { temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
 import { runCli } from './run-cli.ts';
 import { stubsDir } from './upstream-reader.ts';
-import { DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
+import { DEVICE, figure, sender, shipped, writeEntries } from './upstream-support.ts';
 
 /** A hub that was killed restarts, and finds its collector after some waits: a second here, much more on a machine that is busy. */
 const SHIPPED_MS = 120_000;
-
-function config(collector: string, upstream: Toml = {}): Toml {
-  return {
-    device: { id: DEVICE, inventory: false },
-    serial: { simulate: true },
-    log: { commit_ms: 50 },
-    upstream: { to: 'collector', collector, linger_ms: 100, ...upstream },
-  };
-}
 
 test('over TLS, the hub and the collector killed in the middle, twice each: the collector has every entry of the box, once', async () => {
   const place = temporaryDirectory();
@@ -44,7 +35,9 @@ test('over TLS, the hub and the collector killed in the middle, twice each: the 
   const keys = { collector_token_file: file('token'), collector_ca_file: file('ca.pem') };
   // Some seconds for the backlog, so that there is a middle.
   const pace = { batch_bytes: 4_096, max_kbit_per_s: 2_000 };
-  const both = await startBoth({ config: config(`localhost:${port}`, { ...keys, ...pace }) });
+  const both = await startBoth({
+    config: sender({ to: 'collector', collector: `localhost:${port}`, ...keys, ...pace }),
+  });
   await openPort(both.client, `${both.dir}/run/sim0`);
   await writeEntries(both.client, 2_000, 500);
   await until('it waits', async () => (await figure(both, 'lag_entries')) >= 2_000, SHIPPED_MS);

@@ -9,15 +9,15 @@ import { DELIVERED_MS } from './hub-support.ts';
 
 export const DEVICE = 'gate-7';
 
+/** Of a box that sends its log; `upstream`: where to. */
+export function sender(upstream: Toml, more: Toml = {}): Toml {
+  const device = { id: DEVICE, inventory: false };
+  const log = { commit_ms: 50 };
+  return { device, serial: { simulate: true }, log, upstream: { linger_ms: 100, ...upstream }, ...more };
+}
+
 export function config(broker: TestBroker, topic: string, upstream: Toml = {}, more: Toml = {}): Toml {
-  return {
-    device: { id: DEVICE, inventory: false },
-    serial: { simulate: true },
-    log: { commit_ms: 50 },
-    kafka: { bootstrap: broker.plain },
-    upstream: { to: 'kafka', topic, linger_ms: 100, ...upstream },
-    ...more,
-  };
+  return sender({ to: 'kafka', topic, ...upstream }, { kafka: { bootstrap: broker.plain }, ...more });
 }
 
 /** Entries of a size, some at a time, so that many share a commit. */
