@@ -211,7 +211,7 @@ class RecordFile {
     if (ended !== undefined) ended.end = { at, how, sent, status };
   }
 
-  #requestOf({ body, signedBy, kind, how, sent, status, ...kept }: Line): Kept {
+  #requestOf({ body, signedBy, ...kept }: Line): Kept {
     const raw = Buffer.from(body, 'base64');
     const header = Object.fromEntries(kept.headers.map(([name, value]) => [name.toLowerCase(), value]));
     const secret = signedBy === null ? undefined : this.#secrets[signedBy];
