@@ -132,8 +132,9 @@ function verifyParts(bundle: Bundle, slot: Slot, { target, onProgress }: Install
   let done = 0;
   const onPiece = (bytes: number): void => onProgress('verifying the bundle', (done += bytes), all);
   checkPart(bundle, boot, onPiece);
-  checkPart(bundle, root, onPiece);
+  // Before the root, which takes its time.
   checkBootFits(checkBootPart(bundle.part('boot')), target.bootDir, slotDir(target, slot));
+  checkPart(bundle, root, onPiece);
 }
 
 /** `state`: the running slot is the good one. */
