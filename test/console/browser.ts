@@ -30,6 +30,8 @@ export interface Opened {
   /** Until it has not. */
   misses(text: string | RegExp, selector?: string): Promise<void>;
   click(role: string, name: string | RegExp): Promise<void>;
+  /** The text of each element that the selector finds, whether it can be seen or not. */
+  texts(selector: string): Promise<string[]>;
   fill(name: string | RegExp, text: string): Promise<void>;
   /** Goes to a view, by the part of its address after the path. */
   show(hash: string): Promise<void>;
@@ -157,6 +159,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
     misses: (text, selector = 'body') => waitForText(text, selector, false),
     // Not by its place on the screen: what is above it may grow while the mouse is on its way.
     click: async (role, name) => (await find(role, name)).evaluate((element) => (element as HTMLElement).click()),
+    texts: (selector) => page.$$eval(selector, (all) => all.map((one) => (one as HTMLElement).innerText)),
     async fill(name, text) {
       const field = await find('field', name);
       await field.evaluate((element) => {

@@ -79,10 +79,8 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
     await opened.sees('closed', '.port');
-    const offered = await opened.page.$$eval('button', (all) => all.map((one) => one.innerText));
-    assert.deepEqual(offered, ['Sign out', 'Pause', 'Older']);
-    const views = await opened.page.$$eval('nav a', (all) => all.map((one) => one.innerText));
-    assert.deepEqual(views, ['Line', 'Health', 'Box']);
+    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older']);
+    assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
     await opened.show('#/delivery');
     await opened.find('heading', 'Line');
