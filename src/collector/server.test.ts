@@ -6,7 +6,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { Status } from 'nice-grpc';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { createLogger } from '../shared/base/logger.ts';
+import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { connect, type More, Pushing, refused, start, startTls } from './client.fixture.ts';
@@ -15,7 +15,7 @@ import { type Disk, realDisk } from './stored-log.ts';
 import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
 
 describe('a collector', () => {
-  it('stores what is pushed, says so, and has it after a restart', async (t) => {
+  it('stores what is pushed, answers so, and has it after a restart', async (t) => {
     const { dir, port, stop } = await start(t);
     const client = connect(t, port);
     assert.equal(await client.position(), 0);
@@ -34,7 +34,7 @@ describe('a collector', () => {
     assert.deepEqual(await stored(dir), words(1, 25));
   });
 
-  it('says that something is stored, or is asked where to go on, once it is flushed to the disk and not before', async (t) => {
+  it('answers that something is stored, and where to resume, once it is flushed to the disk and not before', async (t) => {
     const release = Promise.withResolvers<void>();
     let [isWritten, waiting] = [false, 0];
     const disk: Disk = {
@@ -68,24 +68,22 @@ describe('a collector', () => {
 
   it('reports two boxes that use one device.id, once an hour, and no box that connects again and again', async (t) => {
     const clock = new FakeClock();
-    const lines: string[] = [];
-    const write = (line: string): void => void lines.push(line);
-    const logger = createLogger({ write, journal: false, debug: false, wallMs: () => 0 });
+    const { logger, lines } = recordingLogger();
     const { port } = await start(t, { clock, logger });
-    const told = (): number => lines.filter((line) => line.includes('two boxes use one device.id')).length;
+    const reports = (): number => lines.filter((line) => line.includes('two boxes use one device.id')).length;
     for (let n = 1; n <= 10; n += 1) await connect(t, port).pushed({ deviceId: 'alone', after: n - 1, through: n });
-    assert.equal(told(), 0);
+    assert.equal(reports(), 0);
     const [one, other] = [connect(t, port), connect(t, port)];
     for (let n = 1; n <= 10; n += 1) {
       await one.pushed({ deviceId: 'twin', logId: 'one', after: n - 1, through: n });
       await other.pushed({ deviceId: 'twin', logId: 'other', after: n - 1, through: n });
     }
-    assert.equal(told(), 1);
+    assert.equal(reports(), 1);
     assert.match(lines.join(), /device=twin first=127\.0\.0\.1:\d+ second=127\.0\.0\.1:\d+/);
     clock.advance(3_600_000);
     await one.position('twin', 'one');
     await other.position('twin', 'other');
-    assert.equal(told(), 2);
+    assert.equal(reports(), 2);
   });
 
   it('has its directory to itself', async (t) => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Clock } from '../../shared/base/clock.ts';
+import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { temporaryStore } from '../outbox/change-store.fixture.ts';
@@ -26,16 +27,14 @@ function keep(t: TestContext, first: LineFacts | undefined, changes: Partial<Cha
   const { store, clock, path } = temporaryStore(t, changes);
   const limits = { maxBytes: 1 << 30, maxImportBytes: 1 << 20 };
   const refdata = openRefdata({ store, path, ...limits, clock, logger: silentLogger });
-  const logged: string[] = [];
-  const note = (message: string, fields: object = {}) => void logged.push(`${message} ${JSON.stringify(fields)}`);
+  const { logger, lines: logged } = recordingLogger();
   let facts = first;
   let looks = 0;
   const look = async (): Promise<LineFacts> => {
     looks++;
-    if (facts === undefined) throw new Error(`nobody there, try ${looks}`);
+    if (facts === undefined) throw new Error(`no socket, try ${looks}`);
     return facts;
   };
-  const logger = { ...silentLogger, info: note, warn: note };
   /** Set while the loop waits for its next round, which alone is a wait of 2 s. */
   let resting = false;
   const watched: Clock = {
@@ -128,7 +127,7 @@ test('a record is changed once in 10 s at most, and ends with the newest state',
   assert.equal(kept.line().data['state'], 'open');
 });
 
-test('a line that is away changes nothing for 30 s, then its state is unknown; said once', async (t) => {
+test('a line that does not answer changes nothing for 30 s, then its state is unknown; logged once', async (t) => {
   const kept = keep(t, { devices: [usb], status: opened });
   await kept.idle();
   await kept.say(undefined, 28_000);
@@ -139,7 +138,7 @@ test('a line that is away changes nothing for 30 s, then its state is unknown; s
   assert.deepEqual([data['state'], data['portName'], version], ['unknown', '/dev/ttyUSB0', 2]);
   assert.equal(kept.ports().length, 1, 'the ports stay as they were');
   assert.equal(kept.logged.length, 1);
-  assert.match(kept.logged[0] ?? '', /not up to date.*does not answer: nobody there/);
+  assert.match(kept.logged[0] ?? '', /not up to date.*does not answer: no socket/);
   await kept.say({ devices: [usb], status: opened }, 2_000);
   assert.equal(kept.line().data['state'], 'open');
   assert.match(kept.logged[1] ?? '', /up to date again/);
@@ -151,7 +150,7 @@ test('a line that was never there is unknown too', async (t) => {
   assert.equal(kept.line().data['state'], 'unknown');
 });
 
-test('while the store is full it goes on trying, says so once, and stops when asked', async (t) => {
+test('while the store is full it retries, logs that once, and stops when asked', async (t) => {
   const kept = keep(t, { devices: [usb], status: closed }, { minFreeBytes: Number.MAX_SAFE_INTEGER });
   await kept.say({ devices: [usb], status: closed }, 10_000);
   assert.equal(kept.logged.length, 1, kept.logged.join('\n'));
@@ -160,7 +159,7 @@ test('while the store is full it goes on trying, says so once, and stops when as
   await kept.keeper.stop();
 });
 
-test('somebody else wrote over a fact: it is put right', async (t) => {
+test('a fact that another client overwrote is corrected', async (t) => {
   const facts = { devices: [usb], status: closed };
   const kept = keep(t, facts);
   await kept.say(facts, 12_000);

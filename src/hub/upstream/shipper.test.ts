@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import Long from 'long';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
-import { createLogger } from '../../shared/base/logger.ts';
+import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import { nothingUnset } from './corrections.ts';
 import { Cause } from './packer.ts';
@@ -15,7 +15,8 @@ class Box {
   readonly clock = new FakeClock();
   readonly line = new FakeLineLog();
   readonly transport: FakeTransport;
-  readonly log: string[] = [];
+  readonly #recorded = recordingLogger();
+  readonly log = this.#recorded.lines;
   readonly file = new FakePositions();
   busy = false;
   shipper: Shipper;
@@ -26,7 +27,6 @@ class Box {
     t.after(() => this.stop());
   }
   begin(more: Partial<ShipperOptions['settings']> = {}): Shipper {
-    const write = (line: string): void => void this.log.push(line);
     this.shipper = new Shipper({
       transport: this.transport,
       line: this.line,
@@ -36,7 +36,7 @@ class Box {
       busy: () => this.busy,
       sendLimitMs: 60_000,
       clock: this.clock,
-      logger: createLogger({ write, journal: false, debug: false, wallMs: () => 0 }),
+      logger: this.#recorded.logger,
       random: () => 0.5,
     });
     return this.shipper;
@@ -67,7 +67,7 @@ class Box {
     await this.until('it stops', () => stopped);
     await stopping;
   }
-  told(what: string): number {
+  logged(what: string): number {
     return this.log.filter((line) => line.includes(what)).length;
   }
 }
@@ -89,10 +89,10 @@ describe('the shipper', () => {
     await box.until('it rests', () => box.transport.rests > 0);
     const { lagEntries, oldestUnsentAgeS, sentEntries, sentBytes } = box.shipper.status();
     assert.deepEqual([lagEntries, oldestUnsentAgeS, sentEntries, sentBytes], [0, 0, 501, 50_100]);
-    assert.deepEqual([box.told('upstream: connected'), box.log.length], [1, 1]);
+    assert.deepEqual([box.logged('upstream: connected'), box.log.length], [1, 1]);
   });
 
-  it('goes on where the remote says it is: behind, ahead, and where it lost all', async (t) => {
+  it('resumes at the position of the remote: behind, ahead, and at 0 if it lost all', async (t) => {
     for (const [at, ids] of [
       [40, upTo(100, 41)],
       [0, upTo(100)],
@@ -109,7 +109,7 @@ describe('the shipper', () => {
     }
   });
 
-  it('goes on where its predecessor ended: nothing twice, nothing left out', async (t) => {
+  it('resumes where its predecessor ended: nothing twice, nothing left out', async (t) => {
     const box = new Box(t);
     box.line.lastId = 30;
     box.shipper.start();
@@ -160,7 +160,7 @@ describe('the shipper', () => {
     }
   });
 
-  it('a refusal is no end: it says so, and tries again in growing steps', async (t) => {
+  it('a refusal is reported, and retried in growing steps', async (t) => {
     const box = new Box(t);
     box.line.lastId = 10;
     const no = { kind: 'refused', reason: 'the topic is read-only', permanent: false } as const;
@@ -169,29 +169,29 @@ describe('the shipper', () => {
     await box.until('it is refused', () => box.shipper.status().state === 'refused');
     assert.equal(box.shipper.status().reason, 'the topic is read-only');
     await box.sent(10);
-    assert.deepEqual([box.transport.sends, box.told('read-only'), box.shipper.status().repeatedBatches], [4, 1, 3]);
+    assert.deepEqual([box.transport.sends, box.logged('read-only'), box.shipper.status().repeatedBatches], [4, 1, 3]);
     assert.deepEqual(box.transport.ids, upTo(10));
   });
 
-  it('while the line is away it waits, and loses nothing', async (t) => {
+  it('while the line does not answer it waits, and loses nothing', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
     box.shipper.start();
     await box.sent(5);
-    box.line.away = true;
+    box.line.isUnreachable = true;
     await box.until('it says so', () => box.shipper.status().state === 'waiting for the line');
-    assert.equal(box.shipper.status().reason, 'the line is away');
+    assert.equal(box.shipper.status().reason, 'the line is unreachable');
     await box.pass(5_000);
-    assert.equal(box.told('the line does not answer'), 0, 'a restart is no news');
+    assert.equal(box.logged('the line does not answer'), 0, 'a restart is no news');
     await box.pass(15_000);
-    box.line.away = false;
+    box.line.isUnreachable = false;
     box.line.lastId = 9;
     await box.sent(9);
     assert.deepEqual(box.transport.ids, upTo(9));
-    assert.deepEqual([box.told('the line does not answer'), box.told('the line answers again')], [1, 1]);
+    assert.deepEqual([box.logged('the line does not answer'), box.logged('the line answers again')], [1, 1]);
   });
 
-  it('change events go first: not one batch while they wait', async (t) => {
+  it('change events take precedence: no batch is sent while they wait', async (t) => {
     const box = new Box(t);
     box.busy = true;
     box.line.lastId = 5;
@@ -203,7 +203,7 @@ describe('the shipper', () => {
     await box.sent(5);
   });
 
-  it('without room in the budget not even a connection is made, also by its successor; a day later it goes on', async (t) => {
+  it('without room in the budget not even a connection is made, also by its successor; a day later it resumes', async (t) => {
     const box = new Box(t, { maxBytesPerDay: 5_000 });
     box.line.lastId = 200;
     box.shipper.start();
@@ -216,13 +216,13 @@ describe('the shipper', () => {
     await box.until('the next waits too', () => box.shipper.status().state === 'waiting for the budget');
     await box.pass(10_000);
     assert.deepEqual([box.transport.sends, box.transport.asked], [sends, asked]);
-    assert.equal(box.told('the data budget of 24 h is used up'), 2);
+    assert.equal(box.logged('the data budget of 24 h is used up'), 2);
     box.clock.advance(26 * 3_600_000);
     await box.until('some more goes', () => box.shipper.status().position > position);
-    assert.equal(box.told('the data budget has room again'), 1);
+    assert.equal(box.logged('the data budget has room again'), 1);
   });
 
-  it('a log that is replaced when all that was seen of it is sent ends with a gap of nobody knows how much, told once', async (t) => {
+  it('a log that is replaced when all that was seen of it is sent ends with a gap of unknown size, reported once', async (t) => {
     for (const name of ['kafka', 'collector'] as const) {
       const box = new Box(t, {}, name);
       if (name === 'collector') box.transport.at = 0;
@@ -240,7 +240,7 @@ describe('the shipper', () => {
     }
   });
 
-  it('a log that was put back to an earlier copy is sent on from its end, and that is said; a collector has other entries there', async (t) => {
+  it('a log that was put back to an earlier copy is sent from its end on, and that is logged; a collector has other entries there', async (t) => {
     for (const name of ['kafka', 'collector'] as const) {
       const box = new Box(t, {}, name);
       if (name === 'collector') box.transport.at = 0;
@@ -250,14 +250,14 @@ describe('the shipper', () => {
       await box.stop();
       box.line.lastId = 40;
       box.begin().start();
-      await box.until('it is said', () => box.told('ends before what was sent of it') === 1);
+      await box.until('it is said', () => box.logged('ends before what was sent of it') === 1);
       box.line.lastId = 50;
       if (name === 'kafka') await box.sent(50);
       await box.pass(5_000);
       box.line.lastId = 70;
       await box.sent(70);
       assert.deepEqual(box.transport.ids.slice(60), name === 'kafka' ? upTo(70, 41) : upTo(70, 61));
-      assert.equal(box.told('ends before what was sent of it'), 1);
+      assert.equal(box.logged('ends before what was sent of it'), 1);
     }
   });
 
@@ -305,7 +305,7 @@ describe('the shipper', () => {
     assert.deepEqual(box.transport.gaps, [['log', Cause.TOO_LARGE, 2, 2, 1, false]]);
   });
 
-  it('corrections that take long to find are no loop at a stand, and a line that cannot read is said once', async (t) => {
+  it('corrections that take long to find are no stalled loop, and a line that cannot read is logged once', async (t) => {
     const box = new Box(t);
     box.line.clockSet = false;
     box.line.lastId = 3;
@@ -317,7 +317,7 @@ describe('the shipper', () => {
     box.line.read = () => Promise.reject(new LinesideError('INTERNAL', 'the log cannot be read'));
     box.line.clockSet = true;
     await box.pass(20_000);
-    assert.deepEqual([box.told('the log cannot be read'), box.told('unexpected')], [1, 0]);
+    assert.deepEqual([box.logged('the log cannot be read'), box.logged('unexpected')], [1, 0]);
     assert.equal(box.shipper.status().reason, 'the log cannot be read');
   });
 
@@ -335,7 +335,7 @@ describe('the shipper', () => {
     assert.equal(box.shipper.status().position, 5);
   });
 
-  it('is known to stall where it does, and not while a batch takes its time', async (t) => {
+  it('is reported if it stalls, and not while a batch takes its time', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
     box.transport.outcomes = ['hang'];
@@ -355,14 +355,14 @@ describe('the shipper', () => {
     box.begin();
   });
 
-  it('an unexpected failure is said, and tried again', async (t) => {
+  it('an unexpected failure is logged, and retried', async (t) => {
     const box = new Box(t);
     box.line.lastId = 5;
     box.transport.fault = 'a fault of ours';
     box.shipper.start();
-    await box.until('it is said', () => box.told('a fault of ours') > 0);
+    await box.until('it is said', () => box.logged('a fault of ours') > 0);
     await box.pass(10_000);
-    assert.equal(box.told('a fault of ours'), 1);
+    assert.equal(box.logged('a fault of ours'), 1);
     box.transport.fault = '';
     await box.sent(5);
     assert.deepEqual(box.transport.ids, upTo(5));

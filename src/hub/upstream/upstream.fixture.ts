@@ -19,7 +19,7 @@ export class FakeLineLog implements LineLog {
   /** What entries stamped while the clock was not set turned out to be off by; they are all entries up to `unsetTo`. */
   unsetTo = 0;
   correctionMs = 60_000;
-  away = false;
+  isUnreachable = false;
   /** Has the last word on each entry that is read. */
   change: (entry: lineside.v1.LogEntry) => void = () => undefined;
 
@@ -56,7 +56,7 @@ export class FakeLineLog implements LineLog {
   }
 
   #answer(): void {
-    if (this.away) throw new LinesideError('NOT_READY', 'the line is away');
+    if (this.isUnreachable) throw new LinesideError('NOT_READY', 'the line is unreachable');
   }
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
+
 import { author, breakPage, openStoreIn, recordEvent, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
 import { change, changeAtOnce, FakeBroker, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
@@ -387,14 +388,13 @@ test('what a broker refuses for days while nothing can be stored is kept once fo
   await settles('stored', clock, () => (stored.get() ?? 0) > 150);
 });
 
-test('a file that cannot be read is said once, and its damage is known to the store', async (t) => {
+test('a file that cannot be read is logged once, and its damage is known to the store', async (t) => {
   const { store, clock, dir, path } = rigFor(t);
   await change(store, keys(200));
   await store.close();
   breakPage(path, 'outbox_events');
   const again = openStoreIn(t, dir, { clock });
-  const lines: string[] = [];
-  const logger = createLogger({ write: (line) => lines.push(line), journal: true, debug: false, wallMs: () => 0 });
+  const { logger, lines } = recordingLogger();
   const publisher = publisherOn(again, new FakeBroker(), clock, { logger });
   publisher.start();
   for (let n = 0; n < 10; n++) {

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
-import { silentLogger } from '../../../shared/base/logger.ts';
+import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import { RejectLog } from './result-writer.ts';
 
 function journal() {
   const clock = new FakeClock();
-  const lines: string[] = [];
-  const logger = {
-    ...silentLogger,
-    warn: (message: string, fields?: object) => lines.push(`warn ${message} ${JSON.stringify(fields)}`),
-    error: (message: string, fields?: object) => lines.push(`error ${message} ${JSON.stringify(fields)}`),
-  };
+  const { logger, lines } = recordingLogger();
   return { clock, lines, log: new RejectLog(clock, logger) };
 }
 
-test('a refusal is log once for each reason, whatever the rows and attempts, and again after an hour without it', () => {
+test('a refusal is logged once for each reason, whatever the rows and attempts, and again after an hour without it', () => {
   const { clock, lines, log } = journal();
   for (let id = 1; id <= 500; id += 1) {
     log.note({ kind: 'attempt', id, attempts: 1, reason: `TOPIC_AUTHORIZATION_FAILED (broker ${id})` });
@@ -24,18 +19,18 @@ test('a refusal is log once for each reason, whatever the rows and attempts, and
   }
   assert.deepEqual(lines.splice(0), [
     'warn the broker refuses a change: it and later ones of its key wait ' +
-      '{"outboxId":1,"attempts":1,"reason":"TOPIC_AUTHORIZATION_FAILED (broker 1)"}',
+      'outboxId=1 attempts=1 reason="TOPIC_AUTHORIZATION_FAILED (broker 1)"',
   ]);
   clock.advance(3_600_000);
   log.note({ kind: 'attempt', id: 501, attempts: 2, reason: 'TOPIC_AUTHORIZATION_FAILED (broker 9)' });
   assert.equal(lines.length, 1);
 });
 
-test('a dead letter is log for itself, without the key of its record', () => {
+test('a dead letter is logged by itself, without the key of its record', () => {
   const { lines, log } = journal();
   log.note({ kind: 'attempt', id: 7, attempts: 1_000, reason: 'refused' });
   log.note({ kind: 'dead', id: 7, attempts: 1_001, reason: 'refused', topic: 't', key: 'tools:secret' });
-  assert.match(lines[1] ?? '', /^error a change cannot be published: it is a dead letter .*"outboxId":7/);
+  assert.match(lines[1] ?? '', /^error a change cannot be published: it is a dead letter outboxId=7/);
   assert.doesNotMatch(lines.join(), /secret/);
 });
 
