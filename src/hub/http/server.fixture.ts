@@ -17,6 +17,7 @@ import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import { wellHost } from '../../shared/host/host-facts.fixture.ts';
 import type { HostAdmin, HostFacts } from '../../shared/host/host-facts.ts';
+import { wellOutbox } from '../health/well.fixture.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
 import { openStoreIn } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
@@ -34,6 +35,7 @@ export class FakeOutbox implements OutboxAdmin {
     { name: 'RefdataOutboxLagHigh', severity: 'warning', forSeconds: 3, summary: '120 wait', value: 120 },
   ];
   now: OutboxStatus = {
+    ...wellOutbox,
     waiting: 7,
     oldest: { id: 3, txTime: '2026-03-01T09:30:00+00:00', ageSeconds: 12.5 },
     inFlight: 2,
@@ -41,17 +43,13 @@ export class FakeOutbox implements OutboxAdmin {
     publishedTotal: 41,
     refusedTotal: 5,
     unreachedTotal: 6,
-    prunedTotal: 0,
     deadLetters: 3,
     blockedKeys: [
       { topic: 't.public', key: 'tools:saw', outboxId: 3, attempts: 2, reason: 'ACL', nextAttemptInSeconds: 4.5 },
     ],
     blockedKeyCount: 1,
     broker: {
-      configured: true,
-      connected: true,
-      reason: '',
-      forSeconds: 60,
+      ...wellOutbox.broker,
       producersReplaced: 2,
       topics: [{ name: 't.public', partitions: 3, lacks: ['retention.ms is 1, not 604800000'] }],
     },
@@ -152,6 +150,7 @@ interface Call {
 
 export interface TestServer {
   readonly http: HttpServer;
+  readonly store: ChangeStore;
   readonly outbox: FakeOutbox;
   readonly webhooks: FakeWebhooks;
   readonly host: FakeHost;
@@ -250,6 +249,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   };
   return {
     http,
+    store,
     outbox,
     webhooks,
     host,

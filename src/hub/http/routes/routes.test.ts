@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import type { ChangeStore } from '../../outbox/change-store.ts';
-import { FakeOutbox, startTestServer, type TestServer } from '../server.fixture.ts';
+import { startTestServer, type TestServer } from '../server.fixture.ts';
 
 const rooms = { name: 'site.rooms', title: 'Rooms', scope: 'PUBLIC' };
 const path = '/api/v1/dictionaries/site.rooms';
@@ -41,12 +40,7 @@ describe('dictionaries over HTTP', () => {
   });
 
   it('are widened only when that is confirmed, and the audit keeps the number of records', async (t) => {
-    let store: ChangeStore | undefined;
-    const outbox = (opened: ChangeStore): FakeOutbox => {
-      store = opened;
-      return new FakeOutbox();
-    };
-    const { ask } = await startTestServer(t, { outbox });
+    const { ask, store } = await startTestServer(t);
     await ask('POST', '/api/v1/dictionaries', { ...rooms, scope: 'RESTRICTED' });
     for (const businessKey of ['a', 'b', 'c', 'd']) await ask('POST', `${path}/records`, { businessKey, data: {} });
     for (const refused of [{ scope: 'PUBLIC' }, { scope: 'INTERNAL', confirmWidening: false, title: 'X' }]) {
@@ -57,8 +51,8 @@ describe('dictionaries over HTTP', () => {
     const widened = await ask('PATCH', path, { scope: 'PUBLIC', confirmWidening: true, changeReason: 'open data' });
     assert.deepEqual([widened.status, widened.json.version], [200, 2]);
     const audited = JSON.stringify({ from: 'RESTRICTED', to: 'PUBLIC', records: 4, changeReason: 'open data' });
-    const details = store?.connection.prepare("SELECT details FROM audit WHERE action = 'dictionary.widened'").pluck();
-    assert.deepEqual(details?.all(), [audited]);
+    const details = store.connection.prepare("SELECT details FROM audit WHERE action = 'dictionary.widened'").pluck();
+    assert.deepEqual(details.all(), [audited]);
   });
 });
 
