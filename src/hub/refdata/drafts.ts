@@ -101,7 +101,7 @@ export class Drafts {
     return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
       const draft = this.one(actor, dictionary, id);
       if (!act?.from.includes(draft.state)) {
-        throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} does not lead on from there`);
+        throw new LinesideError('CONFLICT', `draft ${id} is ${draft.state}: ${step} is not possible in this state`);
       }
       const head = this.#dictionaries.head(actor, dictionary);
       // The schema was written with the draft: its event is sent to those who could see it then.

@@ -1,5 +1,5 @@
 /**
- * By how much the times of entries are off that went out before the clock was set: read again from the log, which knows it by
+ * By how much the times of entries are off that were sent before the clock was set: read again from the log, which knows it by
  * then. The clock may also have been set by hand in between, so that the ends of a range differ: then it is halved until they
  * do not. Pure.
  */
