@@ -78,7 +78,7 @@ async function* all(batches: readonly Uint8Array[]): AsyncGenerator<Uint8Array> 
   yield* batches;
 }
 
-/** A push that goes on until it is told to end. */
+/** A push that continues until end(). */
 export class Pushing {
   readonly ended: Promise<number>;
   #next = Promise.withResolvers<Uint8Array | undefined>();

@@ -139,7 +139,7 @@ describe('reading what a collector has', () => {
     assert.match(out, /-- an unknown number of entries lost with the box's log, which was replaced --\n/);
   });
 
-  it('says which file is damaged, with a status of its own, and goes on with the next', async () => {
+  it('says which file is damaged, with a status of its own, and continues with the next', async () => {
     const { root, dir } = await written(
       [
         { after: 0, through: 2 },

@@ -9,7 +9,7 @@ import { mountSmall } from '../shared/base/small-disk.fixture.ts';
 import { stored, words } from './batches.fixture.ts';
 import { connect, refused, start } from './client.fixture.ts';
 
-it('refuses what a full disk cannot take, keeps what it has, and goes on when there is room', async (t) => {
+it('refuses what a full disk cannot take, keeps what it has, and resumes when there is room', async (t) => {
   // mountSmall() removes it: a directory that removes itself would do so before the file system is unmounted.
   const place = mkdtempSync(join(tmpdir(), 'lineside-collector-full-'));
   if (!mountSmall(t, place, 'size=256k')) return;

@@ -159,7 +159,7 @@ describe('a collector', () => {
     assert.deepEqual(await stored(dir), words(1, 5));
   });
 
-  it('starts on another address than loopback with TLS and tokens only, or when told that it is insecure', async (t) => {
+  it('starts on another address than loopback with TLS and tokens only, or with --insecure', async (t) => {
     for (const host of ['0.0.0.0', '::', '192.0.2.1', 'collector.example']) {
       await assert.rejects(
         start(t, { host }),
@@ -172,7 +172,7 @@ describe('a collector', () => {
 });
 
 describe('tokens of a collector', () => {
-  it('let a box push for itself and for nobody else, over TLS', async (t) => {
+  it('let a box push for itself and for no other, over TLS', async (t) => {
     const { port, tokens, caFile } = await startTls(t, { host: '0.0.0.0' });
     const [one, two] = [addDeviceToken(tokens, 'box-1'), addDeviceToken(tokens, 'box 2 / ü')];
     const tls = ChannelCredentials.createSsl(readFileSync(caFile));

@@ -50,7 +50,7 @@ const MARK_BYTES = 8;
 const ends = [MARK_BYTES + first, MARK_BYTES + first + second, MARK_BYTES + first + second + third];
 
 describe('a log of the collector', () => {
-  it('goes on behind the last whole record, whatever byte the file was cut off at', async () => {
+  it('resumes behind the last whole record, whatever byte the file was cut off at', async () => {
     const whole = place();
     await write(whole.dir, three);
     assert.equal(readFileSync(join(whole.dir, FILE)).length, ends[2]);
@@ -86,7 +86,7 @@ describe('a log of the collector', () => {
       bad.writeUInt8((bad[at] ?? 0) ^ 0x55, at);
       writeFileSync(join(dir, FILE), bad);
       assert.equal(await positionOf(dir), 2, `damaged at ${at}`);
-      // A length that reaches beyond the file is what a crash leaves too: nothing can be told from it.
+      // A length that reaches beyond the file is what a crash leaves too: nothing can be concluded from it.
       const aside = readdirSync(dir).filter((name) => name.includes('damaged'));
       if (at > MARK_BYTES + first + 3) assert.deepEqual(aside, [`${FILE}.damaged-at-${MARK_BYTES + first}`]);
       for (const name of aside) assert.deepEqual(readFileSync(join(dir, name)), bad.subarray(MARK_BYTES + first));
@@ -164,7 +164,7 @@ describe('a log of the collector', () => {
       assert.deepEqual(await stored(root), words(1, 20), `failure ${nth}`);
       if (!disk.hasFailed) break;
       failures += 1;
-      assert.ok(refusals.length > 0, `failure ${nth} was told to nobody`);
+      assert.ok(refusals.length > 0, `failure ${nth} was not reported`);
       const code = nth % 2 === 0 ? 'STORAGE_FULL' : 'STORAGE_FAILED';
       assert.ok(
         refusals.every((refusal) => refusal === code || refusal === 'STORAGE_FAILED'),

@@ -22,7 +22,7 @@ const config = {
   packetSize: 16,
 };
 
-test('the line as a record: its state, the port it has now, the configuration that was asked for', () => {
+test('the line as a record: its state, the port it has now, the configuration that was requested', () => {
   assert.deepEqual(lineRecord(open, 'box'), {
     deviceId: 'box',
     state: 'open',

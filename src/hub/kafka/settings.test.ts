@@ -35,7 +35,7 @@ describe('settings for librdkafka', () => {
     for (const name of Object.keys(topic)) assert.equal(name in producerSettings(options), false, name);
   });
 
-  it('waits longer and longer for a broker that is away, and less than half a minute', () => {
+  it('waits longer and longer for a broker that is unreachable, and less than half a minute', () => {
     const settings = clientSettings(options);
     const [first, last] = [settings['reconnect.backoff.ms'], settings['reconnect.backoff.max.ms']].map(Number);
     // A connection lost is tried again after a random part of ten times the first (scripts/kafka-client): of seconds.

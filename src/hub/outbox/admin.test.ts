@@ -54,7 +54,7 @@ test('the status shows what waits, how old it is, and which keys are blocked and
   assert.equal(admin.status().oldest?.ageSeconds, 0, 'never negative');
 });
 
-test('a dead letter is listed with its envelope, requeued once, and goes out again', async (t) => {
+test('a dead letter is listed with its envelope, requeued once, and is sent again', async (t) => {
   const rig = adminFor(t);
   const { admin, broker, publisher, clock } = rig;
   await answered(rig, ['a', 'b', 'c', 'd', 'e'], ({ id }) => (id % 2 === 1 ? 'refuse for ever' : 'acknowledge'));
@@ -162,7 +162,7 @@ test('a dead letter requeued while the publisher stops waits, and the next proce
   await nextPublisher.stop(0);
 });
 
-test('dead letters requeued the moment they appear, while all else drains, each go out, and nothing goes twice', async (t) => {
+test('dead letters requeued the moment they appear, while all else drains, are each sent, and nothing is sent twice', async (t) => {
   const { admin, store, broker, publisher, clock } = adminFor(t);
   await changeAtOnce(
     store,
@@ -215,7 +215,7 @@ test('the audit is read newest first, by action, page by page', async (t) => {
   assert.throws(() => admin.audit(undefined, { limit: 7, cursor: 'x' }), { code: 'INVALID_ARGUMENT' });
 });
 
-test('alerts tell of lag, dead letters and damage, with their age', async (t) => {
+test('alerts report lag, dead letters and damage, with their age', async (t) => {
   const { admin, store, broker, publisher, clock } = adminFor(t);
   assert.deepEqual(admin.alerts(), []);
   broker.connected = false;
@@ -273,7 +273,7 @@ test('each rule fires at its own condition and not before', () => {
   }
 });
 
-test('a broker that is away is told of after an hour', () => {
+test('a broker that is unreachable is an alert after an hour', () => {
   const alerts = new Alerts(outboxRules);
   const names = (brokerUnreachable: string, seconds: number): string[] =>
     alerts.look({ ...well, brokerUnreachable }, seconds * 1_000).map(({ name, summary }) => `${name}: ${summary}`);

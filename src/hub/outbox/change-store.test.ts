@@ -30,8 +30,8 @@ test('a change, its outbox rows and its audit are one transaction', async (t) =>
   const rows = store.connection.prepare<[], { id: number; tx_time: string; waiting: number }>(
     'SELECT id, tx_time, waiting FROM outbox',
   );
-  const told: (number | undefined)[] = [];
-  store.onCommitted((waiting) => told.push(waiting));
+  const notified: (number | undefined)[] = [];
+  store.onCommitted((waiting) => notified.push(waiting));
   const txTime = await store.commit(author, (change) => {
     assert.equal(change.emit(recordEvent('a')), 1);
     assert.equal(change.emit({ ...definition, eventType: 'DefinitionCreated' }), 2);
@@ -51,7 +51,7 @@ test('a change, its outbox rows and its audit are one transaction', async (t) =>
   assert.equal(rows.all().length, 2);
   assert.equal(store.connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
   await store.commit(author, (change) => assert.equal(change.emit(recordEvent('b')), 3, 'the id was not used'));
-  assert.deepEqual(told, [1, 1]);
+  assert.deepEqual(notified, [1, 1]);
 });
 
 const definition = { kind: 'definition', scope: 'PUBLIC', dictionary: 'tools', data: {} } as const;
@@ -79,10 +79,10 @@ test('transaction times increase strictly when the clock stands, steps back a ye
   assert.equal(usOfInstant(times[2] ?? '') - usOfInstant(times[1] ?? ''), 1n);
 });
 
-test('while an import holds the write slot changes wait in order, reads go on, and the queue is bounded', async (t) => {
+test('while an import holds the write slot changes wait in order, reads continue, and the queue is bounded', async (t) => {
   const { store, clock, path } = temporaryStore(t);
-  const told: (number | undefined)[] = [];
-  store.onCommitted((waiting) => told.push(waiting));
+  const notified: (number | undefined)[] = [];
+  store.onCommitted((waiting) => notified.push(waiting));
   await store.commit(author, (change) => change.emit(recordEvent('first')));
   const order: number[] = [];
   const ended = Promise.withResolvers<void>();
@@ -109,7 +109,7 @@ test('while an import holds the write slot changes wait in order, reads go on, a
   await marked;
   assert.deepEqual(order, [...Array.from({ length: 1_001 }, (_, n) => n), -1]);
   assert.deepEqual([ids[0], ids.at(-1)], [4, 1_003]);
-  assert.deepEqual(told.slice(0, 3), [1, 2, 1]);
+  assert.deepEqual(notified.slice(0, 3), [1, 2, 1]);
 });
 
 test('closing refuses what waits and waits for the import', async (t) => {
@@ -153,7 +153,7 @@ test('a single change that would burst the budget is refused whole', async (t) =
   assert.equal(await store.commit(author, (change) => change.emit(recordEvent('a'))), 1);
 });
 
-test('a disk without the free space asked for refuses changes', async (t) => {
+test('a disk without the required free space refuses changes', async (t) => {
   const { store } = temporaryStore(t, { minFreeBytes: Number.MAX_SAFE_INTEGER });
   await refused(store, 'STORAGE_FULL');
   assert.match(store.health().full, /outbox\.min_free_bytes/);
@@ -251,7 +251,7 @@ const losses: Record<string, (path: string, t: TestContext) => void | Promise<vo
 };
 
 for (const [name, harm] of Object.entries(losses)) {
-  test(`refdata.db ${name}: no change, import or requeue is told to be kept, and what waits can still be marked`, async (t) => {
+  test(`refdata.db ${name}: no change, import or requeue is answered as kept, and what waits can still be marked`, async (t) => {
     const { store, path } = temporaryStore(t);
     for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
     store.connection.pragma('wal_checkpoint(PASSIVE)');

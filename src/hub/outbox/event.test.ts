@@ -171,7 +171,7 @@ test('the old version is the new one with previousData laid over it and what is 
   );
 });
 
-test('a definition or draft is told with the fields that were decided, in their order', () => {
+test('a definition or draft is reported with the fields that were decided, in their order', () => {
   const types: Readonly<Record<DefinitionEventType, string>> = {
     DefinitionCreated: 'dict.definition.*',
     DefinitionUpdated: 'dict.definition.*',

@@ -140,9 +140,9 @@ function compareOutbox(at: TemporaryRefdata, dictionary: string, model: Model): 
     last = time;
   }
   for (const [key, versions] of model) {
-    const told = rows.filter((row) => row.businessKey === key).map(({ body }) => body);
+    const events = rows.filter((row) => row.businessKey === key).map(({ body }) => body);
     assert.deepEqual(
-      told.map((body) => [
+      events.map((body) => [
         body['version'],
         body['action'],
         body['data'],
@@ -154,7 +154,7 @@ function compareOutbox(at: TemporaryRefdata, dictionary: string, model: Model): 
     );
     versions.forEach(({ version }, place) => assert.equal(version, place + 1));
     assert.equal(new Set(versions.map(({ txTime }) => txTime)).size, versions.length);
-    told.forEach((body, place) =>
+    events.forEach((body, place) =>
       assert.deepEqual(body['previousData'], previous(versions[place - 1], versions[place])),
     );
   }
@@ -168,7 +168,7 @@ function previous(before: RecordVersion | undefined, after: RecordVersion | unde
   );
 }
 
-it('random histories are stored, read as of any time and told of as the model says', async (t) => {
+it('random histories are stored, read as of any time and published as the model says', async (t) => {
   const at = temporaryRefdata(t);
   let run = 0;
   let changes = 0;

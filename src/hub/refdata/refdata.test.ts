@@ -31,7 +31,7 @@ describe('a version that waits for its time', () => {
 });
 
 describe('dictionaries', () => {
-  it('are created once, told of and audited', async (t) => {
+  it('are created once, published and audited', async (t) => {
     const at = temporaryRefdata(t);
     const made = await at.refdata.createDictionary(everyone, { ...tools, schema: { type: 'object' } }, 'new hall');
     assert.deepEqual(at.refdata.dictionary(everyone, 'tools'), made);
@@ -74,7 +74,7 @@ describe('dictionaries', () => {
     assert.equal(outboxRows(at).at(-1)?.action, 'DefinitionUpdated');
   });
 
-  it('out of sight are not there, and nobody puts one out of his own sight', async (t) => {
+  it('out of sight are not there, and no client puts one out of its own sight', async (t) => {
     const { refdata } = temporaryRefdata(t);
     const secret = { name: 'keys', title: 'Keys', scope: 'RESTRICTED' } as const;
     await assert.rejects(refdata.createDictionary(insider, secret, ''), {
@@ -216,7 +216,7 @@ describe('records', () => {
     assert.equal(outboxRows(at).length, 1);
   });
 
-  it('two writers racing on one version: one wins, one is told', async (t) => {
+  it('two writers racing on one version: one wins, one is refused', async (t) => {
     const at = await withTools(t);
     await at.refdata.createRecord(everyone, 'tools', 'k', { data: { n: 0 } });
     const race = [everyone, insider].map((who, n) => at.refdata.updateRecord(who, 'tools', 'k', { data: { n } }, 1));

@@ -40,7 +40,7 @@ function send(to: Transport, { encoded, range }: ReturnType<typeof batch>, signa
 }
 
 describe('the collector transport', () => {
-  it('says that a batch is stored once the collector has it, and asks where to go on', async (t) => {
+  it('says that a batch is stored once the collector has it, and asks where to resume', async (t) => {
     const { port } = await start(t);
     const to = transport(t, port);
     assert.equal(await to.position('log-1', never), 0);
@@ -126,14 +126,14 @@ describe('the collector transport', () => {
     assert.match(JSON.stringify(await send(untrusting, batch(5, 9))), /unreached.*UNAVAILABLE.*certificate/);
   });
 
-  it('ends at once when it is told to, and within its time limit where nobody answers', async (t) => {
+  it('ends at once when it is cancelled, and within its time limit if there is no answer', async (t) => {
     const silent = createServer(() => undefined);
     await once(silent.listen(0, '127.0.0.1'), 'listening');
     t.after(() => void silent.close());
     const to = transport(t, (silent.address() as AddressInfo).port);
-    const told = new AbortController();
-    const sending = send(to, batch(0, 5), told.signal);
-    told.abort();
+    const cancelled = new AbortController();
+    const sending = send(to, batch(0, 5), cancelled.signal);
+    cancelled.abort();
     assert.equal((await sending).kind, 'unreached');
     const asking = to.position('log-1', never);
     await to.stop();

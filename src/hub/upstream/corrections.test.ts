@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { correctionsOf, type Now } from './corrections.ts';
 
-test('every entry that was sent is told its own correction, however often the clock was stepped in between', async () => {
+test('every entry that was sent gets its own correction, however often the clock was stepped in between', async () => {
   const steps = fc.uniqueArray(fc.integer({ min: 1, max: 100_000 }), { maxLength: 6 });
   const ranges = fc.uniqueArray(fc.integer({ min: 1, max: 100_000 }), { minLength: 2, maxLength: 8 });
   await fc.assert(
@@ -23,9 +23,9 @@ test('every entry that was sent is told its own correction, however often the cl
           last,
           ...some.filter((one) => one > first && one <= last).flatMap((one) => [one - 1, one]),
         ]) {
-          const told = found.filter((one) => one.firstId <= id && id <= one.lastId);
+          const expected = found.filter((one) => one.firstId <= id && id <= one.lastId);
           assert.deepEqual(
-            told.map(({ correctionMs }) => correctionMs),
+            expected.map(({ correctionMs }) => correctionMs),
             [truth(id)],
             `id ${id}`,
           );
@@ -38,17 +38,17 @@ test('every entry that was sent is told its own correction, however often the cl
   );
 });
 
-const rows: readonly [what: string, now: (id: number) => Now, told: number[]][] = [
+const rows: readonly [what: string, now: (id: number) => Now, expected: number[]][] = [
   ['nothing is known: its boot is over', () => undefined, []],
   ['the time was right all the same', () => ({ correctionMs: 0 }), [0]],
   ['its beginning was removed by retention', (id) => (id < 50 ? undefined : { correctionMs: 9 }), [9]],
 ];
-for (const [what, now, told] of rows) {
+for (const [what, now, expected] of rows) {
   test(what, async () => {
     const found = await correctionsOf([[1, 100]], async (id) => now(id));
     assert.deepEqual(
       found,
-      told.map((correctionMs) => ({ firstId: 1, lastId: 100, correctionMs })),
+      expected.map((correctionMs) => ({ firstId: 1, lastId: 100, correctionMs })),
     );
   });
 }

@@ -120,7 +120,7 @@ describe('the Kafka transport', () => {
     });
   });
 
-  it('what may have arrived is given up with its producer, so that it does not come beside its successor', async (t) => {
+  it('what may have arrived is abandoned with its producer, so that it does not come beside its successor', async (t) => {
     const { transport, connected, brokers } = setUp(t);
     const broker = await connected();
     const batch = Buffer.from('x');
@@ -136,7 +136,7 @@ describe('the Kafka transport', () => {
     assert.ok(next.stopped);
   });
 
-  it('a refusal is handed on, a broker that is gone costs nothing, and a stop waits for nobody', async (t) => {
+  it('a refusal is returned, a disconnected broker costs nothing, and a stop does not wait', async (t) => {
     const { transport, connected } = setUp(t);
     const broker = await connected();
     const refused = transport.send(Buffer.from('x'), about, never);
@@ -155,7 +155,7 @@ describe('the Kafka transport', () => {
     assert.ok(next.stopped);
   });
 
-  it('while the brokers are known to be away it makes no connection, and says at once that they are back', async (t) => {
+  it('while the brokers are known to be unreachable it makes no connection, and reports at once that they are reachable again', async (t) => {
     let outage = 'no route to the broker';
     const { transport, brokers, clock, changes } = setUp(t, { outage: () => outage });
     const asked = assert.rejects(transport.position('log', never), { code: 'NOT_READY', message: outage });

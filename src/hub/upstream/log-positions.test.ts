@@ -58,12 +58,12 @@ describe('the age of what waits', () => {
       [500, 50_000],
       [990, 1_000],
     ] as const) {
-      const told = lag.ageMs(afterId, 100_000);
-      assert.ok(told >= ageMs - 1_000 && told <= ageMs + 5_000, `${told} for ${ageMs}`);
+      const age = lag.ageMs(afterId, 100_000);
+      assert.ok(age >= ageMs - 1_000 && age <= ageMs + 5_000, `${age} for ${ageMs}`);
     }
   });
 
-  it('is never told too short, however long nothing is sent', () => {
+  it('is never too short, however long nothing is sent', () => {
     const lag = new Lag();
     for (let n = 0; n <= 20_000; n++) lag.seen('a', n + 1, n * 10_000);
     assert.equal(lag.ageMs(0, 200_000_000), 200_000_000);

@@ -28,11 +28,15 @@ const rows: readonly [what: string, Partial<Situation>, does: string][] = [
   ['the line went away with some read', { read: 'some', lineAnswers: false }, 'pack'],
   ['enough is read', { read: 'enough', hasMore: true, lingerMs: 100 }, 'pack'],
   ['times can be corrected', { correctable: true, read: 'enough', hasMore: true }, 'correct'],
-  ['times can be corrected, and the line is away', { correctable: true, lineAnswers: false }, 'waiting for the line'],
+  [
+    'times can be corrected, and the line does not answer',
+    { correctable: true, lineAnswers: false },
+    'waiting for the line',
+  ],
   ['a batch is made before times can be corrected', { correctable: true, packed: true }, 'send'],
   ['a batch is made', { packed: true }, 'send'],
-  ['a batch is made, and the line is away', { packed: true, lineAnswers: false }, 'send'],
-  ['it was not asked where to go on', { packed: true, asked: false }, 'ask'],
+  ['a batch is made, and the line does not answer', { packed: true, lineAnswers: false }, 'send'],
+  ['the remote was not asked where to resume', { packed: true, asked: false }, 'ask'],
   ['the remote has just failed', { packed: true, retryMs: 10, asked: false }, 'waiting for the transport'],
   ['change events wait', { packed: true, busy: true, asked: false }, 'waiting for change events'],
   [

@@ -136,7 +136,7 @@ describe('batches', () => {
     assert.deepEqual([sent.deviceId, sent.logId, sent.bootId, sent.schemaVersion], ['device', 'log', 'boot', 1]);
   });
 
-  it('a gap of the log is told as the line tells it', () => {
+  it('a gap of the log is sent as the line reports it', () => {
     const packer = new Packer('log', 0);
     const lost = { ...gap(3, 7), bytes: u64(900), fromMs: u64(5), toMs: u64(6) };
     packer.add(batch([entry(1), entry(9)], { gaps: [lineside.v1.LogGap.create(lost)] }));

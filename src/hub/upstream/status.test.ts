@@ -26,7 +26,7 @@ test('each alert fires at its own condition and not before', () => {
   }
 });
 
-test('lost entries are told of for a day', () => {
+test('lost entries are reported for a day', () => {
   const alerts = new UpstreamAlerts(0);
   const firing = (entriesLost: number, hours: number): number[] =>
     alerts.look({ ...wellUpstream, entriesLost }, hours * 3_600_000).map(({ value }) => value);

@@ -93,7 +93,7 @@ export class FakeTransport implements Transport {
     const outcome = this.outcomes.shift();
     if (outcome === 'hang') {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      return { kind: 'unreached', reason: 'given up' };
+      return { kind: 'unreached', reason: 'abandoned' };
     }
     if (outcome !== undefined) return outcome;
     this.stored.push(lineside.v1.UpstreamBatch.decode(batch));

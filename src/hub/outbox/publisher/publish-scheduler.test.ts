@@ -173,7 +173,7 @@ describe('the publish scheduler', () => {
     assert.equal(rig.scheduler.inMemory, 0);
   });
 
-  test('a refused key waits, doubling from 1 s, and blocks no other; then it goes on', () => {
+  test('a refused key waits, doubling from 1 s, and blocks no other; then it resumes', () => {
     const rig = new Rig();
     rig.add('a a b');
     rig.pump();
@@ -201,7 +201,7 @@ describe('the publish scheduler', () => {
     assert.deepEqual(rig.scheduler.blocked(0), []);
   });
 
-  test('backoff ends at 60 s; more refusals than allowed make a dead letter, and the key goes on', () => {
+  test('backoff ends at 60 s; more refusals than allowed make a dead letter, and the key resumes', () => {
     const rig = new Rig({ maxAttempts: 9 });
     rig.add('a a');
     rig.pump();

@@ -86,7 +86,7 @@ export async function turns(): Promise<void> {
   for (let n = 0; n < 20; n++) await new Promise(setImmediate);
 }
 
-/** 'lost' and 'silent' have arrived, and are told as unreached or not at all; 'never' has not, and is not told. */
+/** 'lost' and 'silent' have arrived, and are reported as unreached or not at all; 'never' has not, and is not reported. */
 type Answer = 'acknowledge' | 'refuse' | 'refuse for ever' | 'time out' | 'lost' | 'silent' | 'never';
 
 export class FakeBroker implements Broker {
@@ -121,9 +121,9 @@ export class FakeBroker implements Broker {
     this.#listener?.changed();
   }
 
-  /** What was not told yet is told now. */
+  /** What was not reported yet is reported now. */
   settle(outcome: Outcome): void {
-    this.#tell([...this.#outstanding.keys()].map((id) => ({ id, outcome })));
+    this.#report([...this.#outstanding.keys()].map((id) => ({ id, outcome })));
   }
 
   get outstanding(): number {
@@ -150,12 +150,12 @@ export class FakeBroker implements Broker {
     this.#asked = true;
     setImmediate(() => {
       this.#asked = false;
-      const told: Settled[] = [];
+      const settled: Settled[] = [];
       for (const message of this.#queue.splice(0)) {
         const outcome = this.#judge(message);
-        if (outcome !== undefined) told.push({ id: message.id, outcome });
+        if (outcome !== undefined) settled.push({ id: message.id, outcome });
       }
-      this.#tell(told);
+      this.#report(settled);
     });
   }
 
@@ -176,7 +176,7 @@ export class FakeBroker implements Broker {
     }
   }
 
-  #tell(batch: readonly Settled[]): void {
+  #report(batch: readonly Settled[]): void {
     const known = batch.filter(({ id }) => this.#outstanding.delete(id));
     for (const { id, outcome } of known) if (outcome.kind === 'acknowledged') this.acknowledged.add(id);
     if (known.length > 0) this.#listener?.settled(known);
