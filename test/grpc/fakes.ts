@@ -267,6 +267,16 @@ export class Requests implements AsyncIterable<lineside.v1.SessionRequest.$Prope
   }
 }
 
+/** The status that a stream ends with; 'ended': none. */
+export async function endOf(stream: AsyncIterable<unknown>): Promise<string> {
+  try {
+    for await (const _ of stream);
+    return 'ended';
+  } catch (error) {
+    return Status[(error as ClientError).code] ?? String(error);
+  }
+}
+
 /** For assert.rejects. */
 export function hasStatus(code: Status, text: RegExp): (error: unknown) => boolean {
   return (error) => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { connect, type PeerCertificate } from 'node:tls';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
-import { startTestServer } from '../../../test/grpc/fakes.ts';
+import { endOf, startTestServer } from '../../../test/grpc/fakes.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
@@ -104,14 +104,7 @@ test('a changed number of log streams counts from the next one on', async () => 
   await using s = await startTestServer();
   const client = s.client(SerialServiceDefinition);
   const ends = new AbortController();
-  const read = async (): Promise<string> => {
-    try {
-      for await (const _ of client.streamLog({}, { signal: ends.signal }));
-      return 'ended';
-    } catch (error) {
-      return Status[(error as ClientError).code] ?? 'cancelled';
-    }
-  };
+  const read = (): Promise<string> => endOf(client.streamLog({}, { signal: ends.signal }));
   const first = read();
   await until('the first stands', () => s.log.readers === 1);
   const few: Config = { ...s.config, grpc: { ...s.config.grpc, maxSubscribers: 1 } };

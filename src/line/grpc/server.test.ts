@@ -5,8 +5,8 @@ import { connect as connectHttp2, constants, createServer as createHttp2Server }
 import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type ClientError, createChannel, createClient, Status } from 'nice-grpc';
-import { FakeLine, startTestServer } from '../../../test/grpc/fakes.ts';
+import { createChannel, createClient } from 'nice-grpc';
+import { endOf, FakeLine, startTestServer } from '../../../test/grpc/fakes.ts';
 import { newEntry, openLog } from '../../../test/log/support.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
@@ -21,31 +21,19 @@ import { startGrpcServers } from './server.ts';
 
 const local = { 'grpc.use_local_subchannel_pool': 1 };
 
-function codeOf(error: unknown): string {
-  return Status[(error as ClientError).code];
-}
-
 test('20 streams end with UNAVAILABLE when the service stops, and new calls are refused', async () => {
   await using s = await startTestServer();
   const client = s.client(SerialServiceDefinition);
   const line = s.client(LineServiceDefinition);
-  const read = async (stream: AsyncIterable<unknown>): Promise<string> => {
-    try {
-      for await (const _ of stream);
-      return 'ended';
-    } catch (error) {
-      return codeOf(error);
-    }
-  };
   const idle = new Promise<void>(() => {});
   const silent = async function* (): AsyncGenerator<{ log: { follow: boolean } }> {
     yield { log: { follow: true } };
     await idle;
   };
   const streams = [
-    ...Array.from({ length: 10 }, () => read(client.streamLog({}))),
-    ...Array.from({ length: 5 }, () => read(line.readLog({ follow: true }))),
-    ...Array.from({ length: 5 }, () => read(line.session(silent()))),
+    ...Array.from({ length: 10 }, () => endOf(client.streamLog({}))),
+    ...Array.from({ length: 5 }, () => endOf(line.readLog({ follow: true }))),
+    ...Array.from({ length: 5 }, () => endOf(line.session(silent()))),
   ];
   await until('all stand', () => s.log.readers === 20);
   const began = performance.now();
@@ -100,13 +88,7 @@ test('clients that take nothing lose their streams when others wait for what the
   const session = connectHttp2(`http://${address}`);
   const channel = createChannel(address);
   try {
-    const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
-    const stalled = Array.from({ length: 8 }, () => {
-      const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
-      call.on('error', () => {});
-      call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
-      return call;
-    });
+    const stalled = Array.from({ length: 8 }, () => streamLogOn(session).on('error', () => {}));
     // Of 32 MiB each holds five times its entry.
     await until(
       'those that hold all there is, and those that wait',
@@ -133,6 +115,14 @@ test('clients that take nothing lose their streams when others wait for what the
   }
 });
 
+/** A StreamLog from the start, which reads nothing that it is not asked for. */
+function streamLogOn(session: ReturnType<typeof connectHttp2>) {
+  const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
+  const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
+  call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+  return call;
+}
+
 /** Another process with a StreamLog that stands. */
 async function spawnReader(address: string): Promise<ChildProcess> {
   const program = `
@@ -155,9 +145,7 @@ test('a client that does not read stops its reader, and gets every entry in orde
   // grpc-js as a client reads on by itself until its first message is asked for: HTTP/2 by hand does not.
   const session = connectHttp2(`http://${s.address}`);
   try {
-    const headers = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
-    const call = session.request({ ...headers, ':path': SerialServiceDefinition.streamLog.path });
-    call.end(Buffer.from([0, 0, 0, 0, 2, 8, 1]));
+    const call = streamLogOn(session);
     let before = -1;
     let settled = 0;
     await until('it has stopped', () => {
