@@ -34,7 +34,4 @@ function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): 
   }
 }
 
-serve<ImportCalls>({
-  append: ({ part, maxBytes }) => ({ value: append(part, maxBytes) }),
-  run: (request) => ({ value: run(request) }),
-});
+serve<ImportCalls>({ append: ({ part, maxBytes }) => append(part, maxBytes), run });

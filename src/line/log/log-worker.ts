@@ -56,28 +56,27 @@ function takeSmaller(uptimeMs: number): void {
   store = new LogDatabase(connection, { ...before, dir, headId, setAsideFor: '', uptimeMs }, undefined);
 }
 
-serve<StoreCalls>({
-  open: (request) => ({ value: open(request) }),
-  append(request) {
-    const sizes = opened().append(request);
-    // After the answer: the caller of a commit does not wait for the checkpoint.
-    setImmediate(() => store?.checkpointIfDue());
-    return { value: sizes };
+serve<StoreCalls>(
+  {
+    open,
+    append(request) {
+      const sizes = opened().append(request);
+      // After the answer: the caller of a commit does not wait for the checkpoint.
+      setImmediate(() => store?.checkpointIfDue());
+      return sizes;
+    },
+    read: (request) => opened().read(request),
+    startOfLast: ({ entries, upTo }) => opened().startOfLast(entries, upTo),
+    prune(request) {
+      const pruned = opened().prune(request);
+      takeSmaller(request.uptimeMs);
+      setImmediate(() => store?.checkpointIfDue());
+      return pruned;
+    },
+    close({ headId, uptimeMs }) {
+      store?.close(headId, uptimeMs);
+      store = undefined;
+    },
   },
-  read(request) {
-    const page = opened().read(request);
-    return { value: page, transfer: [page.batch.buffer] };
-  },
-  startOfLast: ({ entries, upTo }) => ({ value: opened().startOfLast(entries, upTo) }),
-  prune(request) {
-    const pruned = opened().prune(request);
-    takeSmaller(request.uptimeMs);
-    setImmediate(() => store?.checkpointIfDue());
-    return { value: pruned };
-  },
-  close({ headId, uptimeMs }) {
-    store?.close(headId, uptimeMs);
-    store = undefined;
-    return { value: undefined };
-  },
-});
+  { read: ({ batch }) => [batch.buffer] },
+);

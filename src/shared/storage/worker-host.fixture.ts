@@ -11,14 +11,14 @@ export interface EchoCalls {
 }
 
 serve<EchoCalls>({
-  echo: (text) => ({ value: text }),
-  size: (buffer) => ({ value: buffer.byteLength }),
+  echo: (text) => text,
+  size: (buffer) => buffer.byteLength,
   fail(code) {
     throw Object.assign(new Error('asked to fail'), { code });
   },
   look(text) {
     while (!isStopRequested());
-    return { value: text };
+    return text;
   },
   die: () => process.exit(3),
   spin(on) {

@@ -1,5 +1,5 @@
 /** The worker's side: answers calls one at a time, in the order they came. */
-import { type MessagePort, parentPort, type Transferable, workerData } from 'node:worker_threads';
+import { parentPort, type Transferable, workerData } from 'node:worker_threads';
 import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
 import {
   ALIVE,
@@ -11,23 +11,20 @@ import {
   type WorkerStart,
 } from './worker-host.ts';
 
-interface Answer<T> {
-  readonly value: T;
-  /** Buffers whose memory goes over to the caller instead of being copied. */
-  readonly transfer?: readonly Transferable[];
-}
-
-export type Handlers<C extends Contract<C>> = {
-  readonly [M in keyof C]: (request: C[M]['request']) => Answer<C[M]['response']>;
+type Handlers<C extends Contract<C>> = {
+  readonly [M in keyof C]: (request: C[M]['request']) => C[M]['response'];
+};
+/** Buffers of an answer whose memory goes over to the caller instead of being copied. */
+type Transfers<C extends Contract<C>> = {
+  readonly [M in keyof C]?: (response: C[M]['response']) => readonly Transferable[];
 };
 
-export function serve<C extends Contract<C>>(handlers: Handlers<C>, port: MessagePort = ownPort()): void {
+export function serve<C extends Contract<C>>(handlers: Handlers<C>, transfers: Transfers<C> = {}): void {
+  const port = parentPort;
+  if (port === null) throw new Error('this file runs as a worker thread');
   port.on('message', (message: CallMessage | StopMessage) => {
-    if ('stop' in message) {
-      port.close();
-      return;
-    }
-    const answer = run(handlers, message);
+    if ('stop' in message) return port.close();
+    const answer = run(handlers, transfers, message);
     port.postMessage(answer.message, answer.transfer);
   });
 }
@@ -39,13 +36,14 @@ export function isStopRequested(): boolean {
 
 function run<C extends Contract<C>>(
   handlers: Handlers<C>,
+  transfers: Transfers<C>,
   { call, method, request }: CallMessage,
 ): { message: AnswerMessage; transfer: readonly Transferable[] } {
   try {
     if (method === ALIVE) return { message: { call, ok: true, value: true }, transfer: [] };
     if (!isMethod(handlers, method)) throw new Error(`no method ${method}`);
-    const { value, transfer } = handlers[method](request);
-    return { message: { call, ok: true, value }, transfer: transfer ?? [] };
+    const value = handlers[method](request);
+    return { message: { call, ok: true, value }, transfer: transfers[method]?.(value) ?? [] };
   } catch (error) {
     return { message: { call, ok: false, error: carried(error) }, transfer: [] };
   }
@@ -58,9 +56,4 @@ function isMethod<C extends Contract<C>>(handlers: Handlers<C>, method: string):
 function carried(thrown: unknown): CarriedError {
   const { hint, reasons } = thrown instanceof LinesideError ? thrown : { hint: '', reasons: [] };
   return { message: messageOf(thrown), code: systemCode(thrown), hint, reasons };
-}
-
-function ownPort(): MessagePort {
-  if (parentPort === null) throw new Error('this file runs as a worker thread');
-  return parentPort;
 }
