@@ -6,7 +6,8 @@ import type { Broker, BrokerListener, KafkaOptions } from '../../src/hub/kafka/f
 import { hubMigrations } from '../../src/hub/migrations.ts';
 import { recordEvent } from '../../src/hub/outbox/change-store.fixture.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
-import { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
+import { publisherOn } from '../../src/hub/outbox/publisher/publisher.fixture.ts';
+import type { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';
@@ -35,17 +36,8 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
   const store = storeIn(dir, clock);
   const broker = new ObservedBroker({ ...kafka, clientId: name }, clock, silentLogger);
   broker.turned = turned;
-  const publisher = new Publisher({
-    store,
-    broker,
-    topicOf: () => kafka.topics[0]?.name ?? '',
-    deviceId: name,
-    maxAttempts: 1_000,
-    inFlightBytes: kafka.queueBytes,
-    keepPublishedDays: 7,
-    clock,
-    logger: silentLogger,
-  });
+  const settings = { topicOf: () => kafka.topics[0]?.name ?? '', deviceId: name, inFlightBytes: kafka.queueBytes };
+  const publisher = publisherOn(store, broker, clock, settings);
   publisher.start();
   let written = 0;
   return {
