@@ -7,7 +7,7 @@ import { freePort } from '../../free-port.ts';
 import { residentOf } from '../processes.ts';
 import { atLeast, inTurns, type Line, median, medianOf, more, type Row, rate, rounded, shown } from '../table.ts';
 import { measured } from './child.ts';
-import { type RowsHub, startHub } from './hub.ts';
+import { type RowsHub, withHub } from './hub.ts';
 import type { BacklogRates } from './programs/backlog.ts';
 import { dataOf } from './samples.ts';
 import { seedWaiting } from './seed.ts';
@@ -48,8 +48,8 @@ export const backlog: Row = {
     const found = await inTurns(
       { rounds: quick ? 1 : 3 },
       {
-        empty: async () => loaded(await startHub({ bootstrap: nowhere }), load),
-        full: async () => loaded(await startHub({ bootstrap: nowhere, seed }), load),
+        empty: () => withHub({ bootstrap: nowhere }, (hub) => loaded(hub, load)),
+        full: () => withHub({ bootstrap: nowhere, seed }, (hub) => loaded(hub, load)),
       },
     );
     const rateLine: Line = {
@@ -83,7 +83,5 @@ async function loaded(hub: RowsHub, changes: number): Promise<Resident> {
   const idle = residentOf(hub.pid()).all;
   await rate(changes, CLIENTS, (n) => hub.create(`new-${n}`, dataOf(n)));
   await sleep(SETTLE_MS);
-  const after = residentOf(hub.pid()).all;
-  await hub.stop();
-  return { idle, after };
+  return { idle, after: residentOf(hub.pid()).all };
 }

@@ -36,11 +36,9 @@ export function compiled(name: string): string {
   return join(COMPILED, `${name}.js`);
 }
 
-/** programs/NAME, running. BENCH_PROFILE=DIRECTORY: where it leaves a CPU profile. */
+/** programs/NAME, running. */
 export function program(name: string, args: readonly (string | number)[]): Started {
-  const profile = process.env['BENCH_PROFILE'];
-  const options = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
-  return start(NODE, [...options, compiled(name), ...args]);
+  return start(NODE, [compiled(name), ...args]);
 }
 
 /** What programs/NAME prints as JSON. */

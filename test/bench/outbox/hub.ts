@@ -28,6 +28,14 @@ export interface RowsHub extends Hub {
 
 const MAX_BYTES = 8 * 1024 * 1024 * 1024;
 
+/** What `work` gives of a hub that is stopped afterwards. */
+export async function withHub<T>(options: HubOptions, work: (hub: RowsHub) => Promise<T>): Promise<T> {
+  const hub = await startHub(options);
+  const found = await work(hub);
+  await hub.stop();
+  return found;
+}
+
 export async function startHub(options: HubOptions = {}): Promise<RowsHub> {
   const { bootstrap = '', subscribersCa, seed, ...more } = options;
   const dir = temporaryDirectory();

@@ -5,7 +5,7 @@ import { outbox } from '../../e2e/hub-support.ts';
 import { rowsBroker } from '../broker.ts';
 import { memoryLine, nodeAlone, type Resident, residentOf } from '../processes.ts';
 import type { Row } from '../table.ts';
-import { type RowsHub, startHub } from './hub.ts';
+import { type RowsHub, withHub } from './hub.ts';
 
 const AIM_MB = 60;
 /** What the start left behind has been collected by then, or stays. */
@@ -15,11 +15,12 @@ export const memory: Row = {
   name: 'memory',
   async run() {
     const node = await nodeAlone(SETTLE_MS);
-    const plain = await settled(await startHub());
+    const plain = await withHub({}, settled);
     const broker = await rowsBroker();
-    const hub = await startHub({ bootstrap: broker.plain });
-    await until('the connection to the broker', async () => (await outbox(hub.api)).broker.connected);
-    const connected = await settled(hub);
+    const connected = await withHub({ bootstrap: broker.plain }, async (hub) => {
+      await until('the connection to the broker', async () => (await outbox(hub.api)).broker.connected);
+      return settled(hub);
+    });
     await broker.kill();
     return [
       memoryLine('resident memory of the hub, idle, no broker configured', plain, node, AIM_MB),
@@ -30,7 +31,5 @@ export const memory: Row = {
 
 async function settled(hub: RowsHub): Promise<Resident> {
   await sleep(SETTLE_MS);
-  const resident = residentOf(hub.pid());
-  await hub.stop();
-  return resident;
+  return residentOf(hub.pid());
 }

@@ -4,22 +4,10 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { measured, program } from '../outbox/child.ts';
-import { type RowsHub, startHub } from '../outbox/hub.ts';
+import { type RowsHub, withHub } from '../outbox/hub.ts';
 import { dataOf } from '../outbox/samples.ts';
 import { io, residentOf } from '../processes.ts';
-import {
-  atLeast,
-  type Context,
-  inTurns,
-  judge,
-  type Line,
-  median,
-  more,
-  type Row,
-  rounded,
-  shown,
-  times,
-} from '../table.ts';
+import { atLeast, inTurns, judge, type Line, median, more, type Row, rounded, shown, times } from '../table.ts';
 import type { PlanningSeconds } from './programs/planning.ts';
 import { seedDeliveries, seedSubscriptions } from './seed.ts';
 import { CONCURRENCY } from './settings.ts';
@@ -31,16 +19,24 @@ const DELIVERIES_AIM = 0.5;
 
 const deliveries: Row = {
   name: 'deliveries',
-  async run(context) {
-    const [rounds, count] = context.quick ? [1, 500] : [5, 5_000];
+  async run({ quick, say }) {
+    const [rounds, count] = quick ? [1, 500] : [5, 5_000];
     const subscriber = await startSubscriber(count);
+    const rate = (seconds: Promise<number>): Promise<number> => seconds.then((one) => count / one);
     const { own, bare } = await inTurns(
       { rounds },
-      { own: () => backlogSeconds(subscriber, count), bare: () => bareSeconds(subscriber, count) },
+      { own: () => rate(backlogSeconds(subscriber, count)), bare: () => rate(bareSeconds(subscriber, count)) },
     );
     await subscriber.close();
-    const rates = (seconds: readonly number[]): number[] => seconds.map((one) => count / one);
-    return [deliveriesLine(rates(own), rates(bare), context)];
+    say(`deliveries per second: lineside ${rounded(own)}, bare got ${rounded(bare)}`);
+    return [
+      {
+        row: `deliveries per second of a backlog to one subscriber, ${CONCURRENCY} at a time`,
+        lineside: `${Math.round(median(own))}/s`,
+        against: `bare got, kept connections, signed: ${Math.round(median(bare))}/s`,
+        ...atLeast(median(own.map((one, round) => one / (bare[round] ?? Number.NaN))), DELIVERIES_AIM),
+      },
+    ];
   },
 };
 
@@ -51,17 +47,6 @@ async function bareSeconds(subscriber: Subscriber, count: number): Promise<numbe
   );
   if (status !== 0) throw new Error(`the bare loop ended with ${String(status)}`);
   return subscriber.claim();
-}
-
-function deliveriesLine(own: readonly number[], bare: readonly number[], { say }: Context): Line {
-  say(`deliveries per second: lineside ${rounded(own)}, bare got ${rounded(bare)}`);
-  const ratio = median(own.map((rate, round) => rate / (bare[round] ?? Number.NaN)));
-  return {
-    row: `deliveries per second of a backlog to one subscriber, ${CONCURRENCY} at a time`,
-    lineside: `${Math.round(median(own))}/s`,
-    against: `bare got, kept connections, signed: ${Math.round(median(bare))}/s`,
-    ...atLeast(ratio, DELIVERIES_AIM),
-  };
 }
 
 // What planning costs as subscriptions grow: a hundred with different filters against one that takes everything.
@@ -108,13 +93,21 @@ const DEAD_AIM = 0.9;
 
 const dead: Row = {
   name: 'dead',
-  async run(context) {
-    const [rounds, count] = context.quick ? [1, 500] : [5, 4_000];
+  async run({ quick, say }) {
+    const [rounds, count] = quick ? [1, 500] : [5, 4_000];
     const subscriber = await startSubscriber(count);
     const beside = (silent: number) => async () => count / (await backlogSeconds(subscriber, count, silent));
-    const rates = await inTurns({ rounds }, { 0: beside(0), 1: beside(1), 20: beside(20) });
+    const rates = await inTurns({ rounds }, { 0: beside(0), 1: beside(1), 20: beside(20) }, (silent, rate) =>
+      say(`beside ${silent} dead: ${rate.toFixed(0)}/s`),
+    );
     await subscriber.close();
-    return [1, 20].map((silent) => deadLine(silent, rates, context));
+    const found = (silent: 0 | 1 | 20): number => median(rates[silent] ?? []);
+    return ([1, 20] as const).map((silent) => ({
+      row: `deliveries per second of a live subscriber beside ${silent} that never answer${silent === 1 ? 's' : ''}, the same events each`,
+      lineside: `${Math.round(found(silent))}/s`,
+      against: `alone: ${Math.round(found(0))}/s`,
+      ...atLeast(found(silent) / found(0), DEAD_AIM),
+    }));
   },
 };
 
@@ -122,21 +115,8 @@ const dead: Row = {
 async function backlogSeconds(subscriber: Subscriber, count: number, silent = 0): Promise<number> {
   const { url, silentUrl, caFile } = subscriber;
   const urls = [...Array.from({ length: silent }, () => silentUrl), url];
-  const hub = await startHub({ subscribersCa: caFile, seed: (dir) => seedSubscriptions(dir, { events: count, urls }) });
-  const found = await subscriber.claim();
-  await hub.stop();
-  return found;
-}
-
-function deadLine(silent: number, rates: Readonly<Record<number, readonly number[]>>, { say }: Context): Line {
-  const [alone = [], beside = []] = [rates[0], rates[silent]];
-  say(`beside ${silent} dead: ${rounded(beside)}; alone: ${rounded(alone)}`);
-  return {
-    row: `deliveries per second of a live subscriber beside ${silent} that never answer${silent === 1 ? 's' : ''}, the same events each`,
-    lineside: `${Math.round(median(beside))}/s`,
-    against: `alone: ${Math.round(median(alone))}/s`,
-    ...atLeast(median(beside) / median(alone), DEAD_AIM),
-  };
+  const seed = (dir: string): void => seedSubscriptions(dir, { events: count, urls });
+  return withHub({ subscribersCa: caFile, seed }, () => subscriber.claim());
 }
 
 // Resident memory of the hub with a million deliveries that wait, while it delivers from them, against few.
@@ -155,12 +135,12 @@ const waiting: Row = {
     const subscriber = await startSubscriber(delivered);
     const resident = async (deliveries: number): Promise<number> => {
       const { caFile: subscribersCa, url } = subscriber;
-      const hub = await startHub({ subscribersCa, seed: (dir) => seedDeliveries(dir, { deliveries, url }) });
-      await subscriber.claim();
-      await sleep(IDLE_MS);
-      const found = residentOf(hub.pid()).all;
-      await hub.stop();
-      return found;
+      const seed = (dir: string): void => seedDeliveries(dir, { deliveries, url });
+      return withHub({ subscribersCa, seed }, async (hub) => {
+        await subscriber.claim();
+        await sleep(IDLE_MS);
+        return residentOf(hub.pid()).all;
+      });
     };
     const found = await inTurns({ rounds }, { few: () => resident(FEW), many: () => resident(many) });
     await subscriber.close();
@@ -219,12 +199,12 @@ async function written(
   work: (hub: RowsHub) => Promise<void>,
   urls: readonly string[] = [url],
 ): Promise<number> {
-  const hub = await startHub({ subscribersCa, seed: (dir) => seedSubscriptions(dir, { events, urls }) });
-  await work(hub);
-  await sleep(RECORDED_MS);
-  const { writeBytes } = io(hub.pid());
-  await hub.stop();
-  return writeBytes;
+  const seed = (dir: string): void => seedSubscriptions(dir, { events, urls });
+  return withHub({ subscribersCa, seed }, async (hub) => {
+    await work(hub);
+    await sleep(RECORDED_MS);
+    return io(hub.pid()).writeBytes;
+  });
 }
 
 function bytesLine(what: string, lineside: string, against: string): Line {
