@@ -87,7 +87,7 @@ function serverStream(address: string, path: string, request: Uint8Array, onMess
     call.once('error', end);
     session.once('error', end);
   });
-  // Who awaits it sees it; a stream that fails while nobody looks shows as missing entries.
+  // Reported where it is awaited; a stream that fails otherwise shows as missing entries.
   ended.catch(() => {});
   call.end(framed(request));
   return {

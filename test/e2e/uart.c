@@ -37,7 +37,7 @@ struct stop {
   pid_t pid;
   int64_t stop_ns, until_ns;
   double from_wall_ms, to_wall_ms;
-  /* Bytes that it must find when it goes on: the burst before the stop and all that was written since. */
+  /* Bytes that it must find when it resumes: the burst before the stop and all that was written since. */
   int bytes, handed_over;
 };
 

@@ -1,6 +1,6 @@
 /**
- * A crew: some tens of the fleet's boxes in one process, told by messages what to do (fleet-crews.ts). Nobody listens to
- * its output; when whoever started it is gone it ends.
+ * A crew: some tens of the fleet's boxes in one process, ordered by messages (fleet-crews.ts). Its output is
+ * not read; it ends with the process that started it.
  */
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,7 @@
 /**
  * A fleet against one real broker: some hundred boxes, or a thousand, each the product's own change store, publisher and
  * Kafka client. All of them lose the broker at the same moment, twice: their connections are cut while it runs, then it is
- * killed and away for a minute. What counts is how they come back, and that each change arrives.
+ * killed and down for a minute. The report says how they come back, and whether each change arrives.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processSeconds } from '../bench/processes.ts';
@@ -16,7 +16,7 @@ export interface FleetSetting {
   /** SCRAM over TLS instead of plain connections. */
   readonly tls: boolean;
   readonly seed: number;
-  /** How long the killed broker is away. */
+  /** How long the killed broker is down. */
   readonly awayMs: number;
   /** A box writes a change once in this time, on average. */
   readonly everyMs: number;

@@ -1,5 +1,5 @@
 /**
- * What the log owes: everything that callers were told and readers were shown, held against what is stored. Throws at
+ * What the log owes: every answer to a caller and every entry shown to a reader, held against what is stored. Throws at
  * the first thing that does not hold.
  */
 import assert from 'node:assert/strict';

@@ -9,7 +9,7 @@ export interface Load {
   readonly api: HubApi;
   readonly ledger: OutboxLedger;
   readonly random: Random;
-  /** The last number of each writer: they go on over restarts. */
+  /** The last number of each writer: they continue over restarts. */
   readonly numbers: Map<string, number>;
 }
 
@@ -27,7 +27,7 @@ const PAUSE_MS = 5;
 /** Two or three deliveries of webhooks by number; or by size, as an event is then of some 50 KiB. */
 const MANY = { from: 501, to: 1_200, bytes: 10 };
 const LARGE = { from: 25, to: 45, bytes: 50_000 };
-/** While a bundle is written nobody else writes. */
+/** Other writers wait while a bundle is written. */
 const LARGE_PAUSE_MS = 2_000;
 const TITLE_PAUSE_MS = 400;
 
@@ -82,7 +82,7 @@ export async function importer(name: string, load: Load, over: AbortSignal): Pro
   }
 }
 
-/** Opens some records of its own and closes them together; some bulks have a key that nobody knows. */
+/** Opens some records of its own and closes them together; some bulks have an unknown key. */
 export async function bulkCloser(name: string, load: Load, over: AbortSignal): Promise<void> {
   const { api, random } = load;
   while (!over.aborted) {

@@ -13,7 +13,7 @@ export interface Traffic {
   readonly random: Random;
   readonly ledger: Ledger;
   readonly pty: NamedPty;
-  /** The last number of each sender: they go on over restarts. */
+  /** The last number of each sender: they continue over restarts. */
   readonly numbers: Map<string, number>;
 }
 

@@ -1,4 +1,4 @@
-/** Lines at their own speed: 12 Mbaud with a subscriber, 115,200 baud with nobody looking. */
+/** Lines at their own speed: 12 Mbaud with a subscriber, 115,200 baud without one. */
 import { cpuOf } from '../processes.ts';
 import { expectedDigest, Receiver } from '../receiver.ts';
 import { allStored, skipped, startLineside, startSer2nets } from '../stations.ts';

@@ -1,4 +1,4 @@
-/** What a million waiting rows cost those who go on changing: rate and memory, the broker out of reach. */
+/** What a million waiting rows cost further changes: rate and memory, with an unreachable broker. */
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

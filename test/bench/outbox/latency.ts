@@ -1,4 +1,4 @@
-/** From a change's commit to its consumer, where nothing else goes on. */
+/** From a change's commit to its consumer, on an idle system. */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';

@@ -24,17 +24,17 @@ export async function startSubscriber(count: number): Promise<Subscriber> {
   const files = ['subscriber.pem', 'subscriber.key'].map((name) => join(dir, name));
   const child = program('subscriber', [...files, count]);
   const next = lineReader(child.stdout);
-  const told = async <T>(): Promise<T> => {
+  const reported = async <T>(): Promise<T> => {
     const line = await next();
     if (line === undefined) throw new Error('the subscriber has ended');
     return JSON.parse(line) as T;
   };
-  const { port } = await told<{ port: number }>();
+  const { port } = await reported<{ port: number }>();
   return {
     url: `https://127.0.0.1:${port}/hook`,
     silentUrl: `https://127.0.0.1:${port}/silent`,
     caFile: join(dir, 'ca.pem'),
-    claim: async () => (await told<{ seconds: number }>()).seconds,
+    claim: async () => (await reported<{ seconds: number }>()).seconds,
     close: () => stop(child),
   };
 }

@@ -19,7 +19,7 @@ const STOP_LIMIT_MS = 1_000;
 
 const [bootstrap = '', prefix = '', bareTopic = '', dir = '', blocks] = process.argv.slice(2);
 const own = openOwnStore(dir);
-// The first to be told of a commit: before the publisher does anything about it.
+// Called first after a commit, before the publisher.
 let committedAt = 0n;
 own.store.onCommitted(() => {
   committedAt = process.hrtime.bigint();
