@@ -13,8 +13,8 @@ import { type CollectorProcess, collected, exported, startCollector } from './co
 import { temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
+import { PYTHON, pythonMissing, stubsDir } from './python.ts';
 import { runCli } from './run-cli.ts';
-import { stubsDir } from './upstream-reader.ts';
 import { DEVICE, figure, sender, shipped, writeEntries } from './upstream-support.ts';
 
 /** A hub that was killed restarts, and finds its collector after some waits: a second here, much more on a machine that is busy. */
@@ -76,38 +76,30 @@ test('over TLS, the hub and the collector killed in the middle, twice each: the 
   assert.equal(await both.stop(), 0);
 });
 
-test(
-  "a client of other people's making pushes, asks where to go on, and is refused by name",
-  clientMissing(),
-  async () => {
-    const collector: CollectorProcess = await startCollector(join(temporaryDirectory(), 'logs'));
-    const script = join(import.meta.dirname, 'collector_client.py');
-    const ran = spawnSync('/usr/bin/python3', [script, stubsDir(), `127.0.0.1:${collector.port}`], {
-      encoding: 'utf8',
-      timeout: 60_000,
-    });
-    assert.equal(ran.status, 0, ran.stdout + ran.stderr);
-    assert.deepEqual(ran.stdout.trim().split('\n'), [
-      'ok nothing is there at first',
-      'ok two batches are stored',
-      'ok the position is kept',
-      'ok ahead of the position is out of range',
-      'ok a faulty batch is named by its field',
-      'ok compressed too',
-    ]);
-    const { entries, gaps } = await collected(collector.dir, 'python-box');
-    const ids = entries.map((entry) => (entry as { id: number }).id);
-    assert.deepEqual(ids, [1, 2, 3, 6, 7, 8, 9]);
-    assert.deepEqual(
-      gaps.map(({ cause, firstId, lastId }) => [cause, firstId, lastId]),
-      [['overtaken', 4, 5]],
-    );
-    assert.equal(await collector.stop(), 0);
-  },
-);
-
-function clientMissing(): { skip: string | false } {
-  const found = spawnSync('/usr/bin/python3', ['-c', 'import grpc, google.protobuf']).status === 0;
-  const protoc = spawnSync('protoc', ['--version']).status === 0;
-  return { skip: found && protoc ? false : 'python3-grpcio, python3-protobuf or protoc is missing' };
-}
+test("a client of other people's making pushes, asks where to go on, and is refused by name", {
+  skip: pythonMissing('grpc, google.protobuf'),
+}, async () => {
+  const collector: CollectorProcess = await startCollector(join(temporaryDirectory(), 'logs'));
+  const script = join(import.meta.dirname, 'collector_client.py');
+  const ran = spawnSync(PYTHON, [script, stubsDir(), `127.0.0.1:${collector.port}`], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  assert.equal(ran.status, 0, ran.stdout + ran.stderr);
+  assert.deepEqual(ran.stdout.trim().split('\n'), [
+    'ok nothing is there at first',
+    'ok two batches are stored',
+    'ok the position is kept',
+    'ok ahead of the position is out of range',
+    'ok a faulty batch is named by its field',
+    'ok compressed too',
+  ]);
+  const { entries, gaps } = await collected(collector.dir, 'python-box');
+  const ids = entries.map((entry) => (entry as { id: number }).id);
+  assert.deepEqual(ids, [1, 2, 3, 6, 7, 8, 9]);
+  assert.deepEqual(
+    gaps.map(({ cause, firstId, lastId }) => [cause, firstId, lastId]),
+    [['overtaken', 4, 5]],
+  );
+  assert.equal(await collector.stop(), 0);
+});

@@ -1,9 +1,8 @@
 /**
  * The contract, walked through by a client of other people's making: Debian's gRPC for Python, with stubs generated from
- * proto/serial.proto alone. The checks, which are named after what the specification and the decisions say, are in contract_client.py.
+ * the .proto files alone. The checks, which are named after what the specification and the decisions say, are in contract_client.py.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,17 +10,9 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
-import { stubsDir } from './upstream-reader.ts';
-
-const PYTHON = '/usr/bin/python3';
-const NEEDED =
-  'apt-get install --no-install-recommends python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc';
+import { PYTHON, stubsDir } from './python.ts';
 
 test('the contract holds for a client that knows nothing else of the service', async (t) => {
-  const plugin = spawnSync('sh', ['-c', 'command -v grpc_python_plugin'], { encoding: 'utf8' }).stdout.trim();
-  const python = spawnSync(PYTHON, ['-c', 'import grpc, google.protobuf']);
-  assert.ok(plugin !== '' && python.status === 0, `Debian's gRPC for Python is missing: ${NEEDED}`);
-  const stubs = stubsDir(['serial.proto'], `--plugin=protoc-gen-grpc_python=${plugin}`, '--grpc_python_out=DIR');
   const ports = join(temporaryDirectory(), 'ports');
   mkdirSync(ports);
   const daemon = await startDaemon({
@@ -36,7 +27,7 @@ test('the contract holds for a client that knows nothing else of the service', a
     },
   });
   const script = join(import.meta.dirname, 'contract_client.py');
-  const client = startProcess(PYTHON, [script, stubs, daemon.address, ports, String(daemon.pid)]);
+  const client = startProcess(PYTHON, [script, stubsDir(), daemon.address, ports, String(daemon.pid)]);
   const [out, err] = [client.stdout, client.stderr];
   if (out === null || err === null) throw new Error('no pipes to the client');
   const [stdout, complaint] = await within('the client', Promise.all([text(out), text(err), once(client, 'close')]));

@@ -5,11 +5,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { within } from '../../src/shared/base/wait.fixture.ts';
-import { environment, ROOT, startProcess } from './daemon.ts';
+import { environment, startProcess } from './daemon.ts';
+import { LIBRARIES, PYTHON } from './python.ts';
 
-const PYTHON = '/usr/bin/python3';
-/** librdkafka before 2.6.1, as in Debian 12, fails to authenticate by SCRAM with Apache Kafka 4: this is a later one. */
-const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
 const READ_LIMIT_MS = 120_000;
 
 /** What the consumer lacks on this machine; false: nothing. */

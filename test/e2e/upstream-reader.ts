@@ -1,17 +1,13 @@
 /** What an independent consumer (upstream_consumer.py) finds of the serial log on a topic, and whether it is all of it. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
-import { type Client, environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
+import { type Client, environment, startProcess } from './daemon.ts';
+import { LIBRARIES, PYTHON, stubsDir } from './python.ts';
 
-const PYTHON = '/usr/bin/python3';
-/** librdkafka before 2.6.1, as in Debian 12, has trouble with Apache Kafka 4: this is a later one. */
-const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
 const READ_LIMIT_MS = 60_000;
 
 export interface UpstreamEntry {
@@ -39,35 +35,6 @@ export interface UpstreamBatch {
     readonly reason: string;
   }[];
   readonly corrections: readonly { readonly firstId: number; readonly lastId: number; readonly correctionMs: number }[];
-}
-
-/** What the consumer lacks on this machine; false: nothing. */
-export function upstreamConsumerMissing(): string | false {
-  const found = spawnSync(PYTHON, ['-c', 'import confluent_kafka, google.protobuf']).status === 0;
-  if (!found) return "Debian's python3-confluent-kafka or python3-protobuf is missing";
-  return spawnSync('protoc', ['--version']).status === 0 ? false : 'protoc is missing';
-}
-
-let stubs: string | undefined;
-
-/** As any user of the contract would make them; `more`: further options of protoc, in which DIR is where the stubs are. */
-export function stubsDir(
-  files: readonly string[] = ['lineside.proto', 'serial.proto'],
-  ...more: readonly string[]
-): string {
-  if (stubs !== undefined) return stubs;
-  const dir = join(temporaryDirectory(), 'stubs');
-  mkdirSync(dir);
-  // Google's own file; Debian has it in a package of 20 MB (libprotobuf-dev).
-  const known = join(temporaryDirectory(), 'google/protobuf');
-  mkdirSync(known, { recursive: true });
-  writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
-  const includes = [`-I${join(ROOT, 'proto')}`, `-I${resolve(known, '../..')}`];
-  const args = [...includes, `--python_out=${dir}`, ...more.map((one) => one.replace('DIR', dir)), ...files];
-  const made = spawnSync('protoc', args, { encoding: 'utf8' });
-  assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
-  stubs = dir;
-  return dir;
 }
 
 /** Every batch that is on the topic now, each as the contract wants it. */

@@ -9,12 +9,13 @@ import type { Toml } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
 import { DELIVERED_MS } from './hub-support.ts';
 import { makeIsland } from './island.ts';
+import { pythonMissing } from './python.ts';
 import { carried, carry, shape } from './slow-link.ts';
-import { upstreamConsumerMissing } from './upstream-reader.ts';
 import { config, figure, shipped, writeEntries } from './upstream-support.ts';
 
 const island = makeIsland();
-const skip = brokerMissing || upstreamConsumerMissing() || (typeof island === 'string' ? island : false);
+const skip =
+  brokerMissing || pythonMissing('confluent_kafka, google.protobuf') || (typeof island === 'string' ? island : false);
 
 describe('a link that is slow or paid by the byte', { skip }, () => {
   if (typeof island === 'string') return;

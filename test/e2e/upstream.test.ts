@@ -15,17 +15,11 @@ import { LOG_STATE_OK, logStatus, openPort } from './faults.ts';
 import { type Both, isAlive, startBoth } from './hub.ts';
 import { DELIVERED_MS, saslKafka } from './hub-support.ts';
 import { namedPty } from './pty.ts';
-import {
-  logOf,
-  readUpstream,
-  type Shipped,
-  shippedOf,
-  type UpstreamBatch,
-  upstreamConsumerMissing,
-} from './upstream-reader.ts';
+import { pythonMissing } from './python.ts';
+import { logOf, readUpstream, type Shipped, shippedOf, type UpstreamBatch } from './upstream-reader.ts';
 import { config, DEVICE, figure, shipped, writeEntries } from './upstream-support.ts';
 
-const skip = brokerMissing || upstreamConsumerMissing();
+const skip = brokerMissing || pythonMissing('confluent_kafka, google.protobuf');
 
 function removeLog(data: string): void {
   for (const file of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(data, file), { force: true });

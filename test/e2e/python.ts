@@ -1,0 +1,42 @@
+/** Programs in Python that know the published contracts alone: Debian's interpreter and libraries, and stubs as any user makes them. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { ROOT, temporaryDirectory } from './daemon.ts';
+
+export const PYTHON = '/usr/bin/python3';
+/** librdkafka before 2.6.1, as in Debian 12, fails to authenticate by SCRAM with Apache Kafka 4: this is a later one. */
+export const LIBRARIES = { LD_LIBRARY_PATH: join(ROOT, 'node_modules/node-rdkafka/build/deps') };
+
+/** The Debian package that lacks for these modules; false: none. */
+export function pythonMissing(modules: string): string | false {
+  if (spawnSync(PYTHON, ['-c', `import ${modules}`]).status !== 0) return `Debian's Python lacks one of ${modules}`;
+  return spawnSync('protoc', ['--version']).status === 0 ? false : 'protoc is missing';
+}
+
+let stubs: string | undefined;
+
+/** The directory with messages and gRPC stubs of both .proto files. */
+export function stubsDir(): string {
+  if (stubs !== undefined) return stubs;
+  const dir = temporaryDirectory();
+  // Google's own file; Debian has it in a package of 20 MB (libprotobuf-dev).
+  const known = join(temporaryDirectory(), 'google/protobuf');
+  mkdirSync(known, { recursive: true });
+  writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
+  const plugin = spawnSync('sh', ['-c', 'command -v grpc_python_plugin'], { encoding: 'utf8' }).stdout.trim();
+  assert.notEqual(plugin, '', 'grpc_python_plugin is missing: apt-get install protobuf-compiler-grpc');
+  const made = spawnSync(
+    'protoc',
+    [
+      ...['-I', join(ROOT, 'proto'), '-I', resolve(known, '../..')],
+      ...[`--python_out=${dir}`, `--grpc_python_out=${dir}`, `--plugin=protoc-gen-grpc_python=${plugin}`],
+      ...['lineside.proto', 'serial.proto'],
+    ],
+    { encoding: 'utf8' },
+  );
+  assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
+  stubs = dir;
+  return dir;
+}
