@@ -1,6 +1,6 @@
-/** Runs the receiver of the README unchanged: subscribers copy it. */
+/** Runs docs/examples/receiver.py unchanged: subscribers copy it. */
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
@@ -8,17 +8,10 @@ import Database from 'better-sqlite3';
 import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, ROOT, startProcess, temporaryDirectory } from '../e2e/daemon.ts';
+import { PYTHON } from '../e2e/python.ts';
 
-const PYTHON = '/usr/bin/python3';
-
-/** The only block of Python in the README. */
-export function readmeReceiver(): string {
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
-  const blocks = [...readme.matchAll(/^```python\n(.*?)^```$/gms)].map(([, code]) => code);
-  const [code] = blocks;
-  if (code === undefined || blocks.length > 1) throw new Error(`the README shows ${blocks.length} blocks of Python`);
-  return code;
-}
+/** As subscribers copy it. */
+export const RECEIVER = join(ROOT, 'docs/examples/receiver.py');
 
 /** What it knows of a record. */
 export interface TakenRecord {
@@ -42,7 +35,7 @@ export class ReceiverPlace {
     makeCa(this.dir);
     signed(this.dir, 'receiver', 'DNS:localhost,IP:127.0.0.1');
     writeFileSync(join(this.dir, 'secret'), `${secret}\n`);
-    writeFileSync(join(this.dir, 'receiver.py'), readmeReceiver());
+    copyFileSync(RECEIVER, join(this.dir, 'receiver.py'));
   }
 
   /** Answers its port when it listens; 0: any free one. */
