@@ -1,4 +1,4 @@
-/** src/cli/reference.md: every command, argument and option, by the tree that parses them. */
+/** docs/reference/cli.md: every command, argument and option, by the tree that parses them. */
 import { type Command, Help, type Option } from 'commander';
 import { exitStatusTable } from '../../src/cli/failure.ts';
 import { pathOf, program, runsItself, withSubcommands } from './commands.ts';

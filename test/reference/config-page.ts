@@ -1,4 +1,4 @@
-/** Every configuration key, from its declaration: src/shared/config/reference.md and systemd/lineside.toml. */
+/** Every configuration key, from its declaration: docs/reference/config.md and systemd/lineside.toml. */
 import type { TSchema } from '@sinclair/typebox';
 import { keys, variableOf } from '../../src/shared/config/config.ts';
 import type { Key } from '../../src/shared/config/key.ts';
@@ -13,11 +13,11 @@ export function configPage(): Page {
   return { text: blocks(MADE, '# Configuration', intro, ...parts), holes };
 }
 
-const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../../systemd/lineside.toml) has the
+const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../systemd/lineside.toml) has the
 same keys. Each key has a variable that overrides the file: ${code(variableOf('log.max_bytes'))} for ${code('log.max_bytes')}; lists are separated by
 commas there. A few may be set in the file only, and say so.
 
-**Reload** says what [${code('systemctl reload lineside')}](../../../README.md#changing-the-configuration-of-a-running-service) does with
+**Reload** says what [${code('systemctl reload lineside')}](../how-to/operator/change-configuration.md) does with
 a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line goes on;
 *restart*, it is named in the journal and counts after ${code('systemctl restart lineside')}.`;
 

@@ -1,4 +1,4 @@
-/** proto/reference.md: every service, call, message and enum of the .proto files, by their comments. */
+/** docs/reference/grpc.md: every service, call, message and enum of the .proto files, by their comments. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import protobuf from 'protobufjs';
@@ -26,7 +26,7 @@ export function grpcPage(): Page {
 }
 
 const intro = `Types are those of proto3. A message field that is not set reads as 0, "" or empty; a call that fails ends with a gRPC
-status, or, in the contract (${code('serial')}), with a status inside its answer: [what answers what](../README.md#the-interface).`;
+status, or, in the contract (${code('serial')}), with a status inside its answer: [what answers what](serial-service.md).`;
 
 function chapter(thing: protobuf.ReflectionObject, holes: string[]): string[] {
   if (thing instanceof protobuf.Service) return service(thing, holes);

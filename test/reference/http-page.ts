@@ -1,4 +1,4 @@
-/** src/hub/http/reference.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
+/** docs/reference/http.md: every route, body and answer, by the OpenAPI document that the app makes of itself. */
 import { type Access, mayCall } from '../../src/hub/http/access.ts';
 import { titles } from '../../src/hub/http/problem.ts';
 import type { RouteParts } from '../../src/hub/http/routes/route.ts';

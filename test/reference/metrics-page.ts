@@ -1,4 +1,4 @@
-/** systemd/reference.md: every metric of /metrics and every alert, the device's own and Prometheus's. */
+/** docs/reference/metrics-alerts.md: every metric of /metrics and every alert, the device's own and Prometheus's. */
 import { type ListedMetric, type MetricSources, Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { alertTable } from './alerts-page.ts';
@@ -22,8 +22,8 @@ export function metricsPage(): Page {
     table(['metric', 'type', 'labels', ''], metrics.map(metricRow)),
     '## Alerts',
     `The device finds each itself (${code('lineside alerts')}, ${code('GET /api/v1/alerts')}, the console), and
-[prometheus-rules.yml](monitoring/prometheus-rules.yml) has the same conditions for Prometheus. An alert with a time *for* fires when its
-condition has lasted so long. How they are used: [README](../README.md#alerts).`,
+[prometheus-rules.yml](../../systemd/monitoring/prometheus-rules.yml) has the same conditions for Prometheus. An alert with a time *for* fires when its
+condition has lasted so long. How they are used: [monitoring](../how-to/operator/monitor-with-prometheus.md).`,
     alertTable(),
   );
   return { text, holes };

@@ -6,13 +6,15 @@ import { grpcPage } from './grpc-page.ts';
 import { httpPage } from './http-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import type { Page } from './page.ts';
+import { setupPage } from './setup-page.ts';
 
 export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
-  'proto/reference.md': grpcPage,
-  'src/hub/http/reference.md': httpPage,
-  'src/shared/config/reference.md': configPage,
+  'docs/reference/grpc.md': grpcPage,
+  'docs/reference/http.md': httpPage,
+  'docs/reference/config.md': configPage,
   'systemd/lineside.toml': examplePage,
-  'src/cli/reference.md': cliPage,
-  'systemd/reference.md': metricsPage,
+  'docs/reference/cli.md': cliPage,
+  'docs/reference/metrics-alerts.md': metricsPage,
+  'docs/reference/setup-toml.md': setupPage,
   'systemd/monitoring/prometheus-rules.yml': prometheusRules,
 };

@@ -1,6 +1,6 @@
 /**
  * Alerts: each is registered once, as a rule. The device's own alerts, the Prometheus rules, the doctor's remedies and the
- * table in systemd/reference.md come from it (scripts/reference). Pure.
+ * table in docs/reference/metrics-alerts.md come from it (scripts/reference). Pure.
  */
 
 export interface Alert {

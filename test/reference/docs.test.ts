@@ -1,48 +1,42 @@
-/** What the README says there is, there is: commands, configuration keys, metrics, alerts, files, places to jump to. */
+/** What the documentation says there is, there is: commands, configuration keys, metrics, journal lines, files, places to jump to. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { keys } from '../../src/shared/config/config.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf, pathOf, program, withSubcommands } from './commands.ts';
 import { listedMetrics } from './metrics-page.ts';
-import { pages } from './pages.ts';
+import { pages as generated } from './pages.ts';
 
 const root = join(import.meta.dirname, '../..');
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
-/** Without blocks of code. */
-const prose = readme.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
+const read = (file: string): string => readFileSync(join(root, file), 'utf8');
+const pages = [
+  'README.md',
+  ...globSync('{CHANGELOG,CONTRIBUTING,SECURITY}.md', { cwd: root }),
+  ...globSync('docs/**/*.md', { cwd: root }),
+];
+const written = pages.filter((file) => !Object.hasOwn(generated, file));
+/** A page is read in one go; README is the way to the others. */
+const MOST_LINES = 400;
+const MOST_README_LINES = 200;
+
+const all = written.map(read).join('\n');
+const prose = withoutBlocks(all);
 const commands = new Set(withSubcommands(program()).map(pathOf));
 const quoted = [...prose.matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
 
-describe('the README', () => {
+describe('the documentation', () => {
   it('shows no command that the command line would not take', () => {
-    const shown = commandLines(readme);
+    const shown = commandLines(all);
     const inText = quoted.filter(
       (text) => /^(?:sudo )?(?:scripts\/)?lineside [a-z]/.test(text) && !/[.]{3}/.test(text),
     );
     const named = commandLines(inText.map((text) => `    ${text}`).join('\n'));
     assert.ok(shown.length + named.length > 80, 'hardly any command is found: is the pattern right?');
     // In a sentence a command may stand for itself, without its arguments.
-    const all = [...shown, ...named.filter(({ words }) => !commands.has(words.join(' ')))];
-    assert.deepEqual(all.flatMap(faultIn), []);
-  });
-
-  it('has every command on its map of the command line, and no other', () => {
-    const rows = [...chapterOf('The command line').matchAll(/^\| (`.*?) \|/gm)].map(([, cell = '']) => cell);
-    const words = rows.flatMap((cell) => [...cell.matchAll(/`([a-z-]+)/g)].map(([, word = '']) => word));
-    const there = program().createHelp().visibleCommands(program());
-    const names = there.map((command) => command.name()).filter((name) => name !== 'help' && name !== 'exit-status');
-    assert.deepEqual([...new Set(words)].filter((word) => !followers.has(word)).sort(), names.sort());
-  });
-
-  it('names the keys that a reload takes at once as they are declared', () => {
-    const told = /`\[live\]` in the example file count at once[^:]*:([\s\S]*?)\n- /.exec(readme)?.[1] ?? '';
-    for (const { path, schema } of keys) {
-      const reload = schema['x-reload'];
-      assert.equal(told.includes(`\`${path}\``), reload.startsWith('live'), `${path} is ${reload}`);
-    }
+    const checked = [...shown, ...named.filter(({ words }) => !commands.has(words.join(' ')))];
+    assert.deepEqual(checked.flatMap(faultIn), []);
   });
 
   it('names no configuration key that does not exist', () => {
@@ -59,7 +53,7 @@ describe('the README', () => {
 
   it('shows configuration that the service would take', () => {
     const known = new Set(keys.map(({ path }) => path));
-    const shown = tomlKeys(readme).filter((path) => !isSetup(path));
+    const shown = tomlKeys(all).filter((path) => !isSetup(path));
     assert.ok(shown.length > 5, 'hardly any configuration is shown: is the pattern right?');
     assert.deepEqual(
       shown.filter((path) => !known.has(path)),
@@ -69,7 +63,7 @@ describe('the README', () => {
 
   it('names no metric that is not served', () => {
     const served = new Set(listedMetrics().map(({ name }) => name));
-    const named = [...readme.matchAll(/\blineside_[a-z0-9_]+\*?/g)].map(([name]) => name);
+    const named = [...all.matchAll(/\blineside_[a-z0-9_]+\*?/g)].map(([name]) => name);
     const ofHistogram = (name: string): boolean => served.has(name.replace(/_(?:bucket|sum|count)$/, ''));
     const exists = (name: string): boolean =>
       name.endsWith('*')
@@ -82,10 +76,10 @@ describe('the README', () => {
   });
 
   it('names no script, file, npm command or campaign that is not there', () => {
-    const files = [...readme.matchAll(/(?<![\w/.-])(?:scripts|image|systemd|proto|src|test)\/[\w./-]*\w/g)].map(String);
+    const files = [...all.matchAll(/(?<![\w/.-])(?:scripts|image|systemd|proto|src|test)\/[\w./-]*\w/g)].map(String);
     assert.ok(files.length > 30, 'hardly any file is named: is the pattern right?');
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: object };
-    const runs = [...readme.matchAll(/npm run ([a-z]+)(?: -- ([a-z]+))?/g)];
+    const runs = [...all.matchAll(/npm run ([a-z]+)(?: -- ([a-z]+))?/g)];
     const lacking = runs.filter(([, script = '', campaign]) => {
       if (!Object.hasOwn(scripts, script)) return true;
       if (campaign === undefined) return false;
@@ -97,7 +91,7 @@ describe('the README', () => {
 
   it('explains lines of the journal that are written', () => {
     const sources = globSync('src/**/*.ts', { cwd: root }).map((file) => readFileSync(join(root, file), 'utf8'));
-    const rows = [...chapterOf('The journal').matchAll(/^\| (`.*?) \|/gm)].map(([, cell = '']) => cell);
+    const rows = [...read('docs/reference/journal.md').matchAll(/^\| (`.*?) \|/gm)].map(([, cell = '']) => cell);
     const lines = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, line = '']) => line));
     assert.ok(lines.length > 10, 'hardly any line is explained: is the pattern right?');
     const words = lines.map((line) => line.replace(/ \w+=.*$/, ''));
@@ -107,23 +101,44 @@ describe('the README', () => {
     );
   });
 
-  for (const file of ['README.md', ...Object.keys(pages).filter((name) => name.endsWith('.md'))]) {
-    it(`${file} links only to what is there`, () => {
-      const text = readFileSync(join(root, file), 'utf8').replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
-      const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
-      assert.ok(links.length > 0, 'no link is found: is the pattern right?');
+  for (const file of pages) {
+    it(`${file} links only to what exists`, () => {
       assert.deepEqual(
-        links.filter((link) => !/^https?:/.test(link) && !leads(file, link)),
+        linksOf(file).filter((link) => !leads(file, link)),
         [],
       );
     });
   }
+
+  it('has every page within reach of the README', () => {
+    const reached = new Set(['README.md']);
+    for (const file of reached) {
+      for (const link of linksOf(file)) reached.add(normalize(join(dirname(file), link.split('#')[0] ?? '')));
+    }
+    assert.deepEqual(
+      pages.filter((file) => !reached.has(file)),
+      [],
+    );
+  });
+
+  it('has no page that is too long to read', () => {
+    const lengths = written.map((file) => ({ file, lines: read(file).split('\n').length - 1 }));
+    assert.deepEqual(
+      lengths.filter(({ file, lines }) => lines > (file === 'README.md' ? MOST_README_LINES : MOST_LINES)),
+      [],
+    );
+  });
 });
 
-/** On the map, but second words: `update install`, `status`. */
-const followers: ReadonlySet<string> = new Set(['mark-good', 'pack', 'create', 'renew', 'show', 'schema']);
-/** Dictionaries, files and credentials that look like keys. */
-const notKeys: ReadonlySet<string> = new Set(['device.ports', 'device.line', 'upstream.position', 'upstream.token']);
+/** Dictionaries, files, credentials, an option of gRPC that look like keys. */
+const notKeys: ReadonlySet<string> = new Set([
+  'device.ports',
+  'device.line',
+  'upstream.position',
+  'upstream.token',
+  'upstream.py',
+  'grpc.ssl_target_name_override',
+]);
 /** Of the package's file names. */
 const notMetrics = /^lineside_\d|^lineside_VERSION/;
 
@@ -157,13 +172,15 @@ function tomlKeys(text: string): string[] {
   });
 }
 
-function chapterOf(title: string): string {
-  const start = new RegExp(`^#+ ${title}$`, 'm').exec(readme);
-  assert.ok(start, `there is no chapter "${title}"`);
-  const level = start[0].indexOf(' ');
-  const rest = readme.slice(start.index + start[0].length);
-  const end = new RegExp(`^#{1,${level}} `, 'm').exec(rest);
-  return rest.slice(0, end?.index ?? rest.length);
+function withoutBlocks(markdown: string): string {
+  return markdown.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
+}
+
+/** Links of a page to files of the repository, images too. */
+function linksOf(page: string): string[] {
+  if (!page.endsWith('.md') || !existsSync(join(root, page))) return [];
+  const links = [...withoutBlocks(read(page)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link);
+  return links.filter((link) => !/^(?:https?|mailto):/.test(link));
 }
 
 /** Whether a link of a page leads to a file of the repository, and to a heading of it. */
@@ -171,12 +188,12 @@ function leads(page: string, link: string): boolean {
   const [path = '', anchor] = link.split('#');
   const file = path === '' ? page : join(dirname(page), path);
   if (!existsSync(join(root, file))) return false;
-  return anchor === undefined || anchorsOf(readFileSync(join(root, file), 'utf8')).has(anchor);
+  return anchor === undefined || anchorsOf(read(file)).has(anchor);
 }
 
 /** As GitHub makes them of headings. */
 function anchorsOf(text: string): Set<string> {
-  const headings = [...text.replaceAll(/^ *```[\s\S]*?^ *```$/gm, '').matchAll(/^#+ (.*)$/gm)];
+  const headings = [...withoutBlocks(text).matchAll(/^#+ (.*)$/gm)];
   return new Set(
     headings.map(([, title = '']) =>
       title
