@@ -27,15 +27,9 @@ export function stubsDir(): string {
   writeFileSync(join(known, 'empty.proto'), 'syntax = "proto3";\npackage google.protobuf;\nmessage Empty {}\n');
   const plugin = spawnSync('sh', ['-c', 'command -v grpc_python_plugin'], { encoding: 'utf8' }).stdout.trim();
   assert.notEqual(plugin, '', 'grpc_python_plugin is missing: apt-get install protobuf-compiler-grpc');
-  const made = spawnSync(
-    'protoc',
-    [
-      ...['-I', join(ROOT, 'proto'), '-I', resolve(known, '../..')],
-      ...[`--python_out=${dir}`, `--grpc_python_out=${dir}`, `--plugin=protoc-gen-grpc_python=${plugin}`],
-      ...['lineside.proto', 'serial.proto'],
-    ],
-    { encoding: 'utf8' },
-  );
+  const includes = [`-I${join(ROOT, 'proto')}`, `-I${resolve(known, '../..')}`];
+  const out = [`--python_out=${dir}`, `--grpc_python_out=${dir}`, `--plugin=protoc-gen-grpc_python=${plugin}`];
+  const made = spawnSync('protoc', [...includes, ...out, 'lineside.proto', 'serial.proto'], { encoding: 'utf8' });
   assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
   stubs = dir;
   return dir;
