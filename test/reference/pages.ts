@@ -6,6 +6,7 @@ import { grpcPage } from './grpc-page.ts';
 import { httpPage } from './http-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import type { Page } from './page.ts';
+import { deliverySchemaPage } from './schema-page.ts';
 import { setupPage } from './setup-page.ts';
 
 export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
@@ -16,5 +17,6 @@ export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
   'docs/reference/cli.md': cliPage,
   'docs/reference/metrics-alerts.md': metricsPage,
   'docs/reference/setup-toml.md': setupPage,
+  'proto/webhook-delivery.schema.json': deliverySchemaPage,
   'systemd/monitoring/prometheus-rules.yml': prometheusRules,
 };

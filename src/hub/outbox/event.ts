@@ -72,14 +72,16 @@ export interface RecordEvent {
   readonly before: JsonObject | undefined;
 }
 
-export type DefinitionEventType =
-  | 'DefinitionCreated'
-  | 'DefinitionUpdated'
-  | 'SchemaDraftCreated'
-  | 'SchemaDraftReviewRequested'
-  | 'SchemaDraftDecided'
-  | 'SchemaDraftPublished'
-  | 'SchemaDraftWithdrawn';
+export const definitionEventTypes = [
+  'DefinitionCreated',
+  'DefinitionUpdated',
+  'SchemaDraftCreated',
+  'SchemaDraftReviewRequested',
+  'SchemaDraftDecided',
+  'SchemaDraftPublished',
+  'SchemaDraftWithdrawn',
+] as const;
+export type DefinitionEventType = (typeof definitionEventTypes)[number];
 
 /** A step of a definition or a draft; sent to webhooks only. */
 export interface DefinitionEvent {

@@ -8,6 +8,9 @@ import type { Page, PageRequest } from '../outbox/paging.ts';
 
 export type { Delivery, DeliveryDetail, PingResult, WebhookStatus };
 
+/** A transaction of more events has several deliveries. */
+export const maxDeliveryEvents = 500;
+
 /** A pattern of JSON Schema. */
 export const SUBSCRIPTION_NAME = '^[!-~]([ -~]{0,126}[!-~])?$';
 

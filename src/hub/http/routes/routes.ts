@@ -86,10 +86,42 @@ export function openapiDocument(parts: RouteParts): string {
       schemas: components,
     },
     paths: Object.fromEntries(paths),
+    webhooks: { delivery: { post: deliveryOperation() } },
     servers: [{ url: '/', description: 'The box that this document comes from.' }],
     security: [{ bearer: [] }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
   });
+}
+
+/** What the box sends: described in the document, served by subscribers. */
+function deliveryOperation(): object {
+  const inHeader = (name: string, description: string, required = true) => ({
+    name,
+    in: 'header',
+    required,
+    description,
+    schema: { type: 'string' },
+  });
+  const signature = 'sha256= and the HMAC-SHA256 of the raw body, in lower-case hex';
+  return {
+    operationId: 'delivery',
+    summary: 'A delivery to a subscriber.',
+    tags: ['webhooks'],
+    description: 'Verify the signature before the body is parsed; answer within webhooks.timeout_ms.',
+    security: [],
+    parameters: [
+      inHeader('X-Service-Delivery', 'deliveryId of the body.'),
+      inHeader('X-Service-Subscription', 'Name of the subscription.'),
+      inHeader('X-Service-Signature', `${signature}.`),
+      inHeader('X-Service-Signature-Previous', `${signature}, by the secret before; while its grace lasts.`, false),
+    ],
+    requestBody: { required: true, content: { 'application/json': { schema: reference('WebhookPayload') } } },
+    responses: {
+      202: { description: 'Accepted; 200, 201 and 204 too.' },
+      '4XX': { description: 'Rejected: no further attempt.' },
+      default: { description: 'Tried again by webhooks.schedule_s.' },
+    },
+  };
 }
 
 function operation(route: Route): object {

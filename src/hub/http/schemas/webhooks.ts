@@ -1,12 +1,21 @@
 /** The shapes of webhooks: what is asked, what is answered. */
 import { type TSchema, Type } from '@sinclair/typebox';
-import { DICTIONARY_NAME, scopes } from '../../outbox/event.ts';
-import { actions, categories, causes, deliveryStates, SUBSCRIPTION_NAME } from '../../webhooks/face.ts';
+import { DICTIONARY_NAME, definitionEventTypes, scopes } from '../../outbox/event.ts';
+import {
+  actions,
+  categories,
+  causes,
+  deliveryStates,
+  maxDeliveryEvents,
+  SUBSCRIPTION_NAME,
+} from '../../webhooks/face.ts';
 import { MAX_FILTER_ITEMS } from '../limits.ts';
+import { businessKey } from './refdata.ts';
 import {
   changeReason,
   choice,
   count,
+  dictionaryName,
   exact,
   orNull,
   page,
@@ -165,8 +174,64 @@ const delivery = {
   lastAttempt: orNull(attempt, 'null: there was none yet.'),
 };
 
+const schemaVersion = Type.String({
+  pattern: '^1\\.[0-9]+\\.[0-9]+$',
+  description: 'Of the event, semver; a major increase is a breaking change.',
+});
+const data = (description: string) => Type.Object({}, { additionalProperties: true, description });
+/** The elements of a delivery's events. The topic event (proto/dictionary-changed.schema.json) has more fields. */
+const events = {
+  record: exact(
+    {
+      schemaVersion,
+      eventType: Type.Literal('dictionary.changed'),
+      dictionary: dictionaryName,
+      businessKey,
+      action: choice(actions, 'The change.'),
+      version,
+      validFrom: time('From when the version is valid.'),
+      data: data('The new version of the record; closed: its last.'),
+    },
+    { title: 'A change of a record', description: 'Category dict.record.*' },
+  ),
+  definition: exact(
+    {
+      schemaVersion,
+      eventType: choice(definitionEventTypes, 'The step.'),
+      category: choice(['dict.definition.*', 'dict.draft.*'], 'A definition, or a draft of a schema.'),
+      dictionary: dictionaryName,
+      occurredAt: time('When it happened, by the clock of the box.'),
+      changedBy: Type.String({ minLength: 1, description: 'Name of the token; "local" on the Unix socket.' }),
+      data: data('The definition or draft after the step.'),
+    },
+    { title: 'A step of a definition or draft', description: 'Categories dict.definition.* and dict.draft.*' },
+  ),
+  ping: exact(
+    {
+      schemaVersion,
+      eventType: Type.Literal('test.ping'),
+      occurredAt: time('When the test was made.'),
+      data: data('Empty.'),
+    },
+    { title: 'A test', description: 'Sent by test-ping alone.' },
+  ),
+};
+
 /** By the names they have in the document. */
 export const webhookComponents = {
+  WebhookPayload: exact(
+    {
+      deliveryId: Type.String({ description: 'The same on every attempt: drop a delivery that you have.' }),
+      subscriptionName: Type.String({ description: 'name of the subscription.' }),
+      occurredAt: time('Of the transaction, by the clock of the box.'),
+      events: Type.Array(Type.Union([events.record, events.definition, events.ping]), {
+        minItems: 1,
+        maxItems: maxDeliveryEvents,
+        description: 'Of one transaction, in their order.',
+      }),
+    },
+    { description: 'What is posted to subscribers.' },
+  ),
   Subscription: exact({
     id: subscriptionId,
     name: Type.String(),

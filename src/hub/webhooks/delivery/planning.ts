@@ -5,6 +5,7 @@
 
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Scope } from '../../outbox/event.ts';
+import { maxDeliveryEvents } from '../face.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import { type EventKind, filterOf } from '../subscriptions/filter.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
@@ -37,7 +38,6 @@ export interface Draft extends PlannedDelivery {
   readonly scopes: ReadonlySet<Scope>;
 }
 
-const maxDeliveryEvents = 500;
 /** A larger event is sent alone. */
 const maxDeliveryBytes = 1024 * 1024;
 /** Of a body without its events; a name of 128 characters may be escaped. */
