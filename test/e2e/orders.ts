@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, killGroup, startProcess } from './daemon.ts';
+import { PYTHON } from './python.ts';
 
 interface Message {
   readonly port?: number;
@@ -24,7 +25,7 @@ export class Orders {
   /** `wrapper`: a command that runs it: ['ip', 'netns', 'exec', name]. */
   constructor(wrapper: readonly string[], script: string, ...more: readonly string[]) {
     this.#script = script;
-    const [command = '', ...args] = [...wrapper, '/usr/bin/python3', join(import.meta.dirname, script), ...more];
+    const [command = '', ...args] = [...wrapper, PYTHON, join(import.meta.dirname, script), ...more];
     this.#child = startProcess(command, args, environment());
     this.#ended = once(this.#child, 'close');
     const { stdout, stderr } = this.#child;
