@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { systemClock } from '../shared/base/clock.ts';
-import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
+import { holdDataDirectory, holdRuntimeDirectory, makeDirectory } from '../shared/base/data-directory.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import type { Config } from '../shared/config/config.ts';
@@ -62,7 +62,13 @@ async function build({ config, logger, version, configurationRefused, stage }: S
   const clock = systemClock;
   const release = await holdDataDirectory(config.data.dir, 'line');
   onStop({ what: 'lock', stop: async () => release() });
-  await makeDirectory('data.runtime_dir', config.data.runtimeDir);
+  const { runtimeDir } = config.data;
+  await makeDirectory('data.runtime_dir', runtimeDir);
+  // systemd, which hands over sockets, starts one line. Otherwise another one could use the directory with data of its own.
+  if (!config.grpc.listen.some(({ fd }) => fd !== undefined)) {
+    const releaseRuntime = holdRuntimeDirectory(runtimeDir, 'line');
+    onStop({ what: 'runtime lock', stop: async () => releaseRuntime() });
+  }
 
   const time = createClockSync({ file: config.device.timeSyncFile, clock });
   onStop({ what: 'time sync', stop: async () => time.stop() });
@@ -72,7 +78,7 @@ async function build({ config, logger, version, configurationRefused, stage }: S
 
   const simulated = config.serial.simulate
     ? await (await import('./port/simulated/simulated-line.ts')).startSimulatedLine({
-        runtimeDir: config.data.runtimeDir,
+        runtimeDir,
         clock,
       })
     : undefined;

@@ -64,12 +64,17 @@ test('a second service ends with the number of the first, whose port, log and hu
   const link = join(first.dir, 'run/sim0');
   const port = readlinkSync(link);
   const id = await lastId(first.client);
-  for (const [role, pid] of [
-    ['both', first.linePid],
-    ['line', first.linePid],
-    ['hub', first.pid()],
+  // With the same data; with data of its own beside the same runtime directory.
+  const own = temporaryDirectory();
+  writeConfig(own, { data: { runtime_dir: join(first.dir, 'run') }, serial: { simulate: true } });
+  for (const [dir, role, pid] of [
+    [first.dir, 'both', first.linePid],
+    [first.dir, 'line', first.linePid],
+    [first.dir, 'hub', first.pid()],
+    [own, 'both', first.linePid],
+    [own, 'line', first.linePid],
   ] as const) {
-    const { status, log } = await runDaemonToEnd({ dir: first.dir, role });
+    const { status, log } = await runDaemonToEnd({ dir, role });
     assert.equal(status, 1);
     const refused = `^\\S+ error (hub )?cannot start error="lineside is already running \\(process ${pid}\\)" hint="It uses .*"$`;
     assert.match(log, new RegExp(refused));
@@ -81,8 +86,8 @@ test('a second service ends with the number of the first, whose port, log and hu
   assert.ok(isAlive(first.pid()));
   assert.equal(await first.stop(), 0);
   assert.deepEqual(
-    ['hub', 'line'].map((role) => readFileSync(join(first.dir, `data/${role}.lock`), 'utf8')),
-    ['', ''],
+    ['data/hub', 'data/line', 'run/line-runtime'].map((name) => readFileSync(join(first.dir, `${name}.lock`), 'utf8')),
+    ['', '', ''],
   );
 });
 

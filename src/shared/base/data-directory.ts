@@ -28,9 +28,11 @@ export async function makeDirectory(key: string, dir: string): Promise<void> {
 }
 
 type Role = 'line' | 'hub';
+/** Of data.dir, or of data.runtime_dir: both may be the same directory. */
+type Lock = Role | `${Role}-runtime`;
 
-function lockFile(dir: string, role: Role): string {
-  return join(dir, `${role}.lock`);
+function lockFile(dir: string, lock: Lock): string {
+  return join(dir, `${lock}.lock`);
 }
 
 /**
@@ -39,15 +41,25 @@ function lockFile(dir: string, role: Role): string {
  */
 export async function holdDataDirectory(dir: string, role: Role): Promise<() => void> {
   await makeDirectory('data.dir', dir);
-  const fd = openLock(dir, role);
+  const release = hold(dir, role);
+  await chmod(dir, 0o700);
+  return release;
+}
+
+/** The same for data.runtime_dir, which exists. Its mode stays: its sockets are for other users too. */
+export function holdRuntimeDirectory(dir: string, role: Role): () => void {
+  return hold(dir, `${role}-runtime`);
+}
+
+function hold(dir: string, lock: Lock): () => void {
+  const fd = openLock(dir, lock);
   if (!tryLock(fd)) {
     closeSync(fd);
-    throw new LinesideError('CONFLICT', `lineside is already running (process ${holderOf(dir, role) ?? 'not known'})`, {
+    throw new LinesideError('CONFLICT', `lineside is already running (process ${holderOf(dir, lock) ?? 'not known'})`, {
       hint: `It uses ${dir}. Stop it first: "systemctl stop lineside", or a signal TERM to the process.`,
     });
   }
   write(fd, `${process.pid}\n`);
-  await chmod(dir, 0o700);
   return () => {
     write(fd, '');
     closeSync(fd);
@@ -68,17 +80,17 @@ export function isHeld(dir: string, role: Role): boolean {
 }
 
 /** The process that holds the directory, or the last one that did and was killed. */
-export function holderOf(dir: string, role: Role): number | undefined {
+export function holderOf(dir: string, lock: Lock): number | undefined {
   try {
-    const pid = Number(readFileSync(lockFile(dir, role), 'utf8').trim());
+    const pid = Number(readFileSync(lockFile(dir, lock), 'utf8').trim());
     return Number.isSafeInteger(pid) && pid > 1 ? pid : undefined;
   } catch {
     return undefined;
   }
 }
 
-function openLock(dir: string, role: Role): number {
-  const path = lockFile(dir, role);
+function openLock(dir: string, lock: Lock): number {
+  const path = lockFile(dir, lock);
   try {
     return openLockFile(path);
   } catch (error) {
