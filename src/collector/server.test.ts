@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { ChannelCredentials } from '@grpc/grpc-js';
 import { Status } from 'nice-grpc';
+import { offersIntermediateSuitesOnly } from '../shared/auth/tls-suites.fixture.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
@@ -184,6 +185,7 @@ describe('tokens of a collector', () => {
     await refused(connect(t, port, 'lsd_wrong', tls).position(), UNAUTHENTICATED, /no such token/);
     await refused(connect(t, port, '', tls).pushed({ after: 3, through: 4 }), UNAUTHENTICATED, /not "Bearer TOKEN"/);
     assert.equal(await connect(t, port, one, tls).position(), 3);
+    await offersIntermediateSuitesOnly(port, 'h2');
   });
 
   it('give each box one push, also one that brings nothing', async (t) => {

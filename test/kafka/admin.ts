@@ -17,6 +17,9 @@ const DELETE_TOPICS = 2;
 const CREATE_PARTITIONS = 3;
 const CREATE_ACLS = 8;
 const DELETE_ACLS = 10;
+const INCREMENTAL_ALTER_CONFIGS = 16;
+/** rd_kafka_AlterConfigOpType_t */
+const SET = 0;
 const RESOURCE = { topic: 2, group: 3 } as const;
 const PATTERN = { literal: 3, prefixed: 4 } as const;
 const OPERATION = { read: 3, write: 4, create: 5, describe: 8, describeConfigs: 10 } as const;
@@ -42,6 +45,12 @@ const createPartitions = call<Start, void>(`void CreatePartitions(${start})`);
 const deleteTopicNew = call<[string], Pointer>('void *DeleteTopic_new(str)');
 const deleteTopicDestroy = call<[Pointer], void>('void DeleteTopic_destroy(void *)');
 const deleteTopics = call<Start, void>(`void DeleteTopics(${start})`);
+const resourceNew = call<[number, string], Pointer>('void *ConfigResource_new(int, str)');
+const resourceDestroy = call<[Pointer], void>('void ConfigResource_destroy(void *)');
+const resourceAdd = call<[Pointer, string, number, string], Pointer | null>(
+  'void *ConfigResource_add_incremental_config(void *, str, int, str)',
+);
+const alterConfigs = call<Start, void>(`void IncrementalAlterConfigs(${start})`);
 
 export interface Acl {
   readonly user: string;
@@ -56,6 +65,8 @@ export interface Admin {
   deleteTopic(name: string): Promise<void>;
   /** More than it has. */
   setPartitions(name: string, partitions: number): Promise<void>;
+  /** One key of a topic's configuration. */
+  configure(name: string, key: string, value: string): Promise<void>;
   allow(acls: readonly Acl[]): Promise<void>;
   forbid(acls: readonly Acl[]): Promise<void>;
   close(): Promise<void>;
@@ -70,6 +81,11 @@ export function administrator(bootstrap: string, clock: Clock = systemClock): Ad
     setPartitions: (name, partitions) => {
       const wanted = made((...text) => newPartitionsNew(name, partitions, ...text));
       return using(handle, CREATE_PARTITIONS, createPartitions, [wanted], newPartitionsDestroy);
+    },
+    configure: (name, key, value) => {
+      const resource = resourceNew(RESOURCE.topic, name);
+      resourceAdd(resource, key, SET, value);
+      return using(handle, INCREMENTAL_ALTER_CONFIGS, alterConfigs, [resource], resourceDestroy);
     },
     allow: (acls) =>
       using(handle, CREATE_ACLS, createAcls, bindings(bindingNew, acls), bindingDestroy, (event) => {

@@ -74,6 +74,22 @@ describe('a broker at work', { skip: brokerMissing }, () => {
     assert.equal(broker.state().reason, '');
   });
 
+  it('reads a topic again whose known limit does not explain a refusal', async () => {
+    const lowered = topicSpec('lowered');
+    const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [lowered], compression: 'none' }));
+    await connected();
+    assert.deepEqual(broker.state().topics[0]?.lacks, [], 'it would be read again in any case');
+    await kafka.admin.configure(lowered.name, 'max.message.bytes', '50000');
+    const large = { topic: lowered.name, value: 'x'.repeat(300_000) };
+    let id = 0;
+    await until('the lower limit', async () => {
+      await send({ ...large, id: ++id });
+      return broker.state().topics[0]?.lacks.some((lack) => lack.includes('up to 50000 bytes'));
+    });
+    const later = await send({ ...large, id: ++id });
+    assert.equal(later.kind === 'refused' && later.permanent && /takes up to 50000 bytes/.test(later.reason), true);
+  });
+
   it('never condemns a message that fits because its batch did not', async () => {
     const tiny = topicSpec('tiny');
     await kafka.admin.createTopic(tiny.name, 1, { ...tiny.config, 'max.message.bytes': '5000' });

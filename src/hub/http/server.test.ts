@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
+import { offersIntermediateSuitesOnly } from '../../shared/auth/tls-suites.fixture.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
@@ -393,15 +394,7 @@ describe('listeners', () => {
     assert.equal(await ask(undefined), 401);
     const plain = wire(t, { port }, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
     assert.doesNotMatch(await plain.rest(), /200 OK/);
-    const old = connectTls({
-      port,
-      host: '127.0.0.1',
-      ca,
-      maxVersion: 'TLSv1.1',
-      minVersion: 'TLSv1.1',
-      ciphers: 'DEFAULT@SECLEVEL=0',
-    });
-    await within('TLS 1.1 to be refused', new Promise((resolve) => old.once('error', resolve)));
+    await offersIntermediateSuitesOnly(port, 'http/1.1');
     assert.equal(await ask(server.tokens.reader), 200);
   });
 

@@ -81,7 +81,10 @@ test('clients that take nothing lose their streams when others wait for what the
   const log = await openLog(t, dir, { clock });
   const large = Buffer.alloc(1024 * 1024, 1);
   for (let i = 0; i < 4; i++) await log.store(newEntry('', { data: large }));
-  const { config } = parseConfig({ data: { runtime_dir: dir }, grpc: { listen: ['127.0.0.1:0'] } }, {});
+  const { config } = parseConfig(
+    { data: { runtime_dir: dir }, grpc: { listen: ['127.0.0.1:0'], max_streams_per_connection: 9 } },
+    {},
+  );
   const line = new FakeLine();
   const servers = await startGrpcServers({ config, line, log, clock, logger: silentLogger, version: '1' });
   const address = servers.addresses[0] ?? '';
@@ -94,6 +97,7 @@ test('clients that take nothing lose their streams when others wait for what the
       'those that hold all there is, and those that wait',
       async () => (await log.status()).waitingReaders === 3,
     );
+    assert.equal(session.remoteSettings.maxConcurrentStreams, config.grpc.maxStreamsPerConnection);
     const readOn = (async () => {
       const sizes: number[] = [];
       for await (const { entries } of createClient(LineServiceDefinition, channel).readLog({}))

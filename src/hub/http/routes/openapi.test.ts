@@ -47,6 +47,21 @@ describe('the OpenAPI document', () => {
     assert.equal(at(document, 'components', 'securitySchemes', 'bearer').scheme, 'bearer');
   });
 
+  it('has the redirections to the console, with their address', async (t) => {
+    const { call } = await startTestServer(t);
+    const paths = at((await call('GET', '/openapi.json')).json as JsonObject, 'paths');
+    for (const path of ['/', '/console']) {
+      const { status, headers } = await call('GET', path);
+      const responses = at(paths, path, 'get', 'responses');
+      assert.deepEqual(
+        Object.keys(responses).filter((one) => !/^[45]/.test(one)),
+        [String(status)],
+      );
+      assert.deepEqual([status, headers['location']], [302, '/console/']);
+      assert.equal(at(responses, '302', 'headers', 'Location', 'schema').type, 'string');
+    }
+  });
+
   it('says which bodies and headers may be left out', async (t) => {
     const { call } = await startTestServer(t);
     const paths = at((await call('GET', '/openapi.json')).json as JsonObject, 'paths');
