@@ -12,7 +12,17 @@ import { after, describe, test } from 'node:test';
 
 const repository = resolve(import.meta.dirname, '../..');
 /** What the scripts read; the packages are linked. */
-const COPIED = ['image', 'proto', 'scripts', 'systemd', 'package.json', 'package-lock.json', 'README.md', 'LICENSE'];
+const COPIED = [
+  'docs',
+  'image',
+  'proto',
+  'scripts',
+  'systemd',
+  'package.json',
+  'package-lock.json',
+  'README.md',
+  'LICENSE',
+];
 /** The other processor, for which the package is cross-compiled. */
 const { arch, cpu, triple } =
   process.arch === 'x64'

@@ -93,7 +93,7 @@ export const auditCommands = hubCommands([
   },
   {
     command: 'audit',
-    help: 'show who did what to the reference data, the outbox and the webhooks, newest first',
+    help: 'show who did what to dictionaries, the outbox and webhooks, newest first (of a record: `record history`)',
     options: [
       option('--action <action>', 'only these: outbox.dlq, outbox.discard, records.imported, webhook.updated, ...', {
         field: 'action',
