@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
 import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
@@ -96,6 +97,25 @@ describe('a service that is well', () => {
     assert.match(text.stdout, /18 checks; nothing failed/);
     await service.stop();
   });
+});
+
+describe('a service whose address another program has', () => {
+  for (const [section, who] of [
+    ['grpc', 'line'],
+    ['http', 'hub'],
+  ] as const) {
+    it(`has a failure for it, although connections are accepted there: of the ${who}`, async (t) => {
+      const other = createServer().listen(0, '127.0.0.1');
+      t.after(() => other.close());
+      await once(other, 'listening');
+      const address = `127.0.0.1:${(other.address() as AddressInfo).port}`;
+      const service = await startBoth({ config: { [section]: { listen: [address, `unix:${section}.sock`] } } });
+      const { said, state } = await doctor(service.configFile);
+      assert.equal(state('listeners'), 'failed', said('listeners'));
+      assert.match(said('listeners'), new RegExp(`^failed: the ${who}: NOT LISTENING on ${address} `));
+      assert.equal(await service.stop(), 0);
+    });
+  }
 });
 
 describe('a service that was killed', () => {

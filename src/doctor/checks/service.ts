@@ -214,10 +214,12 @@ interface ListenerFacts {
   readonly addresses: readonly (readonly [address: string, trouble: string])[];
 }
 
-function judgeListeners(listeners: readonly ListenerFacts[]): Finding[] {
+/** `unserved`: what line and hub report of their own listeners; another program may accept connections in their place. */
+function judgeListeners(listeners: readonly ListenerFacts[], unserved: readonly string[]): Finding[] {
   const all = listeners.flatMap(({ addresses }) => addresses.map(([address]) => address));
   if (all.length === 0) return [skipped('no address is promised besides the Unix sockets')];
-  return orFine(listeners.flatMap(listenerFaults), `connections are taken on ${all.join(', ')}`);
+  const reported = unserved.map((fault) => failed(fault, 'See lineside status; ss -tlnp shows what listens there.'));
+  return orFine([...listeners.flatMap(listenerFaults), ...reported], `connections are taken on ${all.join(', ')}`);
 }
 
 function listenerFaults({ unit, isOpen, addresses }: ListenerFacts): Finding[] {
@@ -243,7 +245,31 @@ export async function checkListeners(context: ConfiguredContext): Promise<Findin
     const asked = addresses.map(async (address) => [address, isOpen ? await troubleAt(clock, address) : ''] as const);
     return { unit, isOpen, addresses: await Promise.all(asked) };
   });
-  return judgeListeners(await Promise.all(facts));
+  const unserved = await Promise.all([lineFault(clock, config), hubFault(clock, config)]);
+  return judgeListeners(
+    await Promise.all(facts),
+    unserved.filter((fault) => fault !== ''),
+  );
+}
+
+/** '' also if the line does not answer, which the check of the service reports. */
+async function lineFault(clock: Clock, config: Config): Promise<string> {
+  const answer = await askLine(clock, config);
+  const fault = answer.kind === 'answered' ? reportedFault(answer.json) : '';
+  return fault && `the line: ${fault}`;
+}
+
+async function hubFault(clock: Clock, config: Config): Promise<string> {
+  const path = socketOf(config.http.listen);
+  const answer = path === '' ? 'refused' : await ask(clock, path, '/api/v1/admin/host');
+  const fault = typeof answer === 'string' ? '' : reportedFault(objectIn(answer.body)?.['hub']);
+  return fault && `the hub: ${fault}`;
+}
+
+/** In the status of the line, or of the hub. */
+function reportedFault(status: unknown): string {
+  const { listenerFault } = { ...(status as { readonly listenerFault?: unknown } | undefined) };
+  return typeof listenerFault === 'string' ? new Redactor().text(listenerFault) : '';
 }
 
 /** An address as systemd or the configuration writes it. A wildcard is tried on the loopback address. */
