@@ -47,7 +47,7 @@ export class Redactor {
     let out = text;
     for (const known of this.#known) out = out.replaceAll(known, REMOVED);
     out = withoutPrivateKeys(out);
-    out = withoutValues(out);
+    out = withoutValues(out.replaceAll(valueFirst, withoutValueFirst));
     for (const [pattern, replacement] of shapes) out = out.replaceAll(pattern, replacement);
     return out.replaceAll(/:\/\/[^\s"'<>]+/g, withoutUser);
   }
@@ -115,11 +115,13 @@ const shapes: readonly (readonly [RegExp, string])[] = [
   [/\b(Token)\s+(?=\S*\d)[^\s"',;<>]{8,}/gi, `$1 ${REMOVED}`],
   // Tokens of other services, which logs of a site's scripts may have.
   [/(https:\/\/hooks\.slack\.com\/)[^\s"'<>]*/gi, `$1${REMOVED}`],
-  [/\b(?:gh[pousr]_|github_pat_|xox[a-z]-)[\w-]+/g, REMOVED],
+  [/\b(?:gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|ft|cbt)-|xox[a-z]-)[\w-]+/g, REMOVED],
   [/\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g, REMOVED],
   [/(?<![\w+/=])(?=[a-z0-9+/]{0,39}[A-Z])(?=[A-Z0-9+/]{0,39}[a-z])[A-Za-z0-9+/]{40}(?![\w+/=])/g, REMOVED],
   // "-p X" and "-pX" of a command; a number is a port or a process, and a path a directory.
   [/((?:^|\s)-p[ \t]+)(?!\d+(?:\s|$)|\/)\S+/gm, `$1${REMOVED}`],
+  // Letters alone are options ("tar -pxzf") unless they are many.
+  [/((?:^|\s)-p)[A-Za-z]{8,}(?=\s|$)/gm, `$1${REMOVED}`],
   [/((?:^|\s)-p)(?=[^\s=/]*[\d!@#$%^&*])(?!\d+(?:\s|$))[^\s=/]\S*/gm, `$1${REMOVED}`],
   [/\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?/g, REMOVED],
   // SCRAM's messages, and SASL PLAIN's.
@@ -151,6 +153,14 @@ const between = [
   String.raw`[ \t]+(?:is|was)[ \t]+`,
   String.raw`[ \t]+`,
 ];
+/** Of one element or object: a value, and behind it the name that says whether it is a secret. */
+const valueFirst =
+  /(\bvalue["'\x60]?[ \t]{0,9}[=:][ \t]{0,9}["'\x60]?)([^\n<>]{1,200}?)(["'\x60]?(?:,\s{0,40}|\s{1,40})["'\x60]?(?:name|key)["'\x60]?[ \t]{0,9}[=:][ \t]{0,9}["'\x60]?)([\w.-]{1,100})/gi;
+
+function withoutValueFirst(whole: string, before: string, _value: string, between: string, name: string): string {
+  return isSecretName(name) ? `${before}${REMOVED}${between}${name}` : whole;
+}
+
 /** From the beginning of a word on, so that a long one is read once. */
 const named = new RegExp(String.raw`(["'\x60]?)((?<![\w.-])[\w.-]+)\1(${between.join('|')})`, 'gi');
 
@@ -187,11 +197,22 @@ function withoutValues(text: string): string {
 /** A word that prose does not have: with a digit or a sign in it, or capitals inside; a mere number is a figure. */
 const oddWord = /^(?!\d+(?:\s|$))(?=\S{6})(?:\S*[^\sA-Za-z.,:;()'"!?-]|\S*[a-z][A-Z])/;
 
-/** Behind a mere blank: after an option of a command ("--token x"), before a quote, and if it does not look like prose. */
+/** Of a command, before the name: a prompt, an option, or "set" next to it. */
+const inCommand = /^[ \t]*[$#>][ \t]|(?:^|[ \t])--?[A-Za-z]|(?:^|[ \t])set[ \t]+$/i;
+/** In a command, behind the name; words of prose such as "from", "for" and "file" are shorter. */
+const commandWord = /^[^\s.,:;]{6}/;
+
+/**
+ * Behind a mere blank: after an option of a command ("--token x") or in a command, behind a name such as "api_key", before a
+ * quote, and if it does not look like prose.
+ */
 function isValueBehind(text: string, at: number, whole: string, between: string): boolean {
-  if (between.trim() !== '' || between.includes('\t') || text[at] === '-') return true;
+  if (between.trim() !== '' || between.includes('\t') || text[at] === '-' || /[_-]key[ \t]/i.test(whole)) return true;
   const from = at + whole.length;
-  return /["'`]/.test(text[from] ?? '') || oddWord.test(text.slice(from, from + 200));
+  const value = text.slice(from, from + 200);
+  if (/^["'`]/.test(value) || oddWord.test(value)) return true;
+  const line = text.slice(Math.max(0, at - 200), at).replace(/^[^]*\n/, '');
+  return commandWord.test(value) && inCommand.test(line);
 }
 
 function isHarmless(name: string, value: string): boolean {
