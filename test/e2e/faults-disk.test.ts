@@ -48,9 +48,9 @@ test('each fsync takes 500 ms: bytes and answers flow meanwhile, LogRaw alone wa
   }
   await injection.end();
   t.diagnostic(`while three LogRaw calls waited: ${answered} SendPacket answers, ${bytes} bytes received and seen`);
-  // One of each would show that they do not wait; a handful shows that nothing is paced by the disk.
-  assert.ok(answered >= 15, `${answered} answers`);
-  assert.ok(bytes >= 15 * 50, `${bytes} bytes`);
+  // Paced by the disk there would be three of each. A machine that is busy with other tests answers fewer than hundreds.
+  assert.ok(answered >= 8, `${answered} answers`);
+  assert.ok(bytes >= 8 * 50, `${bytes} bytes`);
   assert.equal(await daemon.stop(), 0);
 });
 

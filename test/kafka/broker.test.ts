@@ -247,7 +247,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
 
   it('is missed when it hangs, and what it does not acknowledge in time is settled as unreached', async () => {
     const topic = topicSpec('frozen');
-    const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 3_000 });
+    const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 10_000 });
     const { broker, connected, disconnected, send, outcomeOf } = watched(options);
     await connected();
     await send({ id: 1, topic: topic.name });
