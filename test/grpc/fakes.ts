@@ -114,6 +114,7 @@ export class FakeLog implements Log {
   readers = 0;
   /** Entries that readers have taken. */
   delivered = 0;
+  collections = 0;
   /** What readers throw next. */
   failure: unknown;
   #wakers = new Set<() => void>();
@@ -124,6 +125,9 @@ export class FakeLog implements Log {
   async store(entry: NewEntry): Promise<LogEntry> {
     if (this.failure !== undefined) throw this.failure;
     return this.#append(entry);
+  }
+  async collectGarbage(): Promise<void> {
+    this.collections++;
   }
   fail(error: unknown): void {
     this.failure = error;

@@ -43,6 +43,22 @@ test('20 streams end with UNAVAILABLE when the service stops, and new calls are 
   assert.equal(s.log.readers, 0);
 });
 
+test('the log worker collects its garbage too when many streams have ended', async () => {
+  const clock = new FakeClock();
+  await using s = await startTestServer({}, silentLogger, clock);
+  const over = new AbortController();
+  const client = s.client(SerialServiceDefinition);
+  const streams = Array.from({ length: 8 }, () => endOf(client.streamLog({}, { signal: over.signal })));
+  await until('all stand', () => s.log.readers === 8);
+  over.abort();
+  await Promise.all(streams);
+  await until('all are gone', () => s.log.readers === 0);
+  await until('a collection', () => {
+    clock.advance(100);
+    return s.log.collections === 1;
+  });
+});
+
 test('a unary call under way gets its answer when the service stops', async () => {
   await using s = await startTestServer();
   const held = Promise.withResolvers<void>();

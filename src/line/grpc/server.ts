@@ -62,7 +62,9 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     limit: config.grpc.maxSubscribers,
     clock,
     releaseMemory: () => {
-      releaseMemory().catch((error: unknown) => logger.warn('memory not released', { error: messageOf(error) }));
+      const warn = (error: unknown): void => logger.warn('memory not released', { error: messageOf(error) });
+      // The worker first, so that what it frees is given back too.
+      parts.log.collectGarbage().catch(warn).then(releaseMemory).catch(warn);
     },
   });
   const standard = standardServices(subscriptions, errorMapper);

@@ -1,4 +1,5 @@
 /** The log worker: owns the only write connection of log.db. Runs as a worker thread. */
+import { collectGarbage } from '../../shared/base/memory.ts';
 import { serve } from '../../shared/storage/worker-serve.ts';
 import type { LogGap } from './entry.ts';
 import { LogDatabase } from './store/log-database.ts';
@@ -73,6 +74,7 @@ serve<StoreCalls>(
       setImmediate(() => store?.checkpointIfDue());
       return pruned;
     },
+    collectGarbage,
     close({ headId, uptimeMs }) {
       store?.close(headId, uptimeMs);
       store = undefined;

@@ -39,7 +39,10 @@ export interface SerialLogOptions {
 type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
 
 /** The log as the API sees it. */
-export type Log = Pick<SerialLog, 'record' | 'store' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status'>;
+export type Log = Pick<
+  SerialLog,
+  'record' | 'store' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status' | 'collectGarbage'
+>;
 
 /** A disk that has not opened the log by then continues to open it in the background: the line matters more. */
 const openMs = 5_000;
@@ -216,6 +219,11 @@ export class SerialLog implements LineRecorder {
       this.#commit.report(error);
       throw error;
     }
+  }
+
+  /** Of the log worker, which keeps the pages of readers that left. Rejects if no worker runs. */
+  collectGarbage(): Promise<void> {
+    return this.#store.call('collectGarbage', undefined);
   }
 
   /** Stores what is pending, then ends every reader with SHUTTING_DOWN, then closes the file. */

@@ -106,6 +106,7 @@ export interface StoreCalls {
   /** The id after which the last `entries` stored entries up to `upTo` begin. */
   startOfLast: { request: { readonly entries: number; readonly upTo: number }; response: number };
   prune: { request: PruneRequest; response: Pruned };
+  collectGarbage: { request: void; response: void };
   close: { request: CloseRequest; response: void };
 }
 

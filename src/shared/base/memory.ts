@@ -5,15 +5,20 @@ import { runInNewContext } from 'node:vm';
 type Collect = (how: { readonly type: string; readonly execution: string; readonly flavor: string }) => void;
 
 /**
- * V8 collects garbage when it wants memory: on a machine that is quiet again, never. The C library keeps freed pages
- * below the end of its heap. Stops the thread for about 60 ms (13 MB in use, a PC).
+ * V8 collects garbage when it wants memory: on a machine that is quiet again, never. Of this thread alone, which it stops for
+ * about 60 ms (13 MB in use, a PC).
  */
-export async function releaseMemory(): Promise<void> {
-  const { trimHeap } = await import('./libc.ts');
+export function collectGarbage(): void {
   // A context that is made now has gc(); the program's own was made without. "last-resort": with the pages of dead objects.
   setFlagsFromString('--expose-gc');
   const collect: Collect = runInNewContext('gc');
   collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+}
+
+/** Of this thread, and what all threads have freed: the C library keeps freed pages below the end of its heap. */
+export async function releaseMemory(): Promise<void> {
+  const { trimHeap } = await import('./libc.ts');
+  collectGarbage();
   trimHeap();
 }
 
