@@ -28,3 +28,5 @@ function version(): string {
 }
 
 process.exitCode = await main(process.argv.slice(2));
+// A host name that is still being looked up would hold the process, for which a shell waits.
+if (process.argv[2] === '__complete') process.exit();

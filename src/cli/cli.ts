@@ -2,10 +2,14 @@
  * The technician's command line: a client of the line over gRPC and of the hub over HTTP, on the box by their Unix
  * sockets, from a laptop by --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
  */
+import { PassThrough } from 'node:stream';
 import { Command } from 'commander';
+import { addAboutCommands } from './about.ts';
 import { addCommands, type Entry } from './command.ts';
+import { namedCommand, pathOf } from './command-tree.ts';
+import { completeCommand, offersFor } from './completion/complete.ts';
 import { discoverCommands } from './connection/discover.ts';
-import { exitStatusTable } from './failure.ts';
+import { exitStatus, exitStatusTable } from './failure.ts';
 import { deliveryCommands } from './hub/deliveries.ts';
 import { importCommands } from './hub/import.ts';
 import { auditCommands, outboxCommands } from './hub/outbox.ts';
@@ -47,16 +51,31 @@ export interface CliParts {
 
 /** Runs one command line (without the program's name) and answers its exit status; never throws, never exits. */
 export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
+  if (argv[0] === completeCommand) return complete(argv.slice(1), io, parts);
   const shell = new Shell(io, argv.includes('--json'), parts.localSocket);
   const program = buildProgram(shell, parts);
   try {
-    await program.parseAsync([...argv], { from: 'user' });
+    // Without a command: what there is. It is no fault to ask for that.
+    await program.parseAsync(argv.length === 0 ? ['--help'] : [...argv], { from: 'user' });
     return shell.status;
   } catch (error) {
-    return await shell.report(error, commandName(program, argv));
+    return await shell.report(error, pathOf(namedCommand(program, argv)));
   } finally {
     await shell.release();
   }
+}
+
+/** Answers a shell's completion. It prints no error: that would stand in the middle of the command line. */
+async function complete(words: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
+  const quiet = new Shell({ ...io, stderr: new PassThrough().resume() }, false, parts.localSocket);
+  try {
+    await quiet.out.write(await offersFor(buildProgram(quiet, parts), words, quiet));
+  } catch {
+    // Nothing is offered.
+  } finally {
+    await quiet.release();
+  }
+  return exitStatus.ok;
 }
 
 /** Every command with its options and help, not run: the reference is made of it. */
@@ -79,7 +98,7 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
     .description(
       'The box beside the line: one serial port with a durable log of every byte, and the reference data of the site.',
     )
-    .version(parts.version, '--version', 'print the version')
+    .version(parts.version, '-V, --version', 'print the version')
     // Options belong to the command they follow: `log export --dir rx` is not `log --dir rx`.
     .enablePositionalOptions()
     .exitOverride()
@@ -100,22 +119,7 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
   }
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, warn: shell.warn, setStatus: (status) => (shell.status = status) });
-  addExitStatus(program, io);
+  program.commandsGroup('This program:');
+  addAboutCommands(program, io, parts.version);
   return program;
-}
-
-/** `lineside help exit-status`, and the same without "help". */
-function addExitStatus(program: Command, io: CliIo): void {
-  program
-    .command('exit-status')
-    .description('print what the exit statuses mean')
-    .addHelpText('after', `\n${exitStatusTable()}`)
-    .action(() => {
-      io.stdout.write(exitStatusTable());
-    });
-}
-
-function commandName(program: Command, argv: readonly string[]): string {
-  const names = new Set(program.commands.map((command) => command.name()));
-  return argv.find((word) => names.has(word)) ?? '';
 }

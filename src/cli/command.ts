@@ -15,12 +15,19 @@ export interface Filling {
   readonly value?: (given: never, call: Call<object>) => unknown;
 }
 
+/** Values that the shell's completion asks of the service. */
+export type LiveKind = 'ports' | 'dictionaries' | 'keys';
+
+/** By argument or option of the tree. */
+export const completes = new WeakMap<Argument | Option, LiveKind>();
+
 export interface ArgumentSpec extends Filling {
   /** '<name>', or '[name]' when it may be missing. */
   readonly name: string;
   readonly help: string;
   readonly parse?: (text: string) => string;
   readonly usual?: string;
+  readonly completes?: LiveKind;
 }
 
 interface OptionParts extends Filling {
@@ -30,6 +37,7 @@ interface OptionParts extends Filling {
   readonly usual?: string | number;
   readonly usualText?: string;
   readonly required?: true;
+  readonly completes?: LiveKind;
   /** Heading in the help, when it is not "Options:". */
   readonly group?: string;
 }
@@ -133,14 +141,26 @@ function helpAfter({ notes, examples = [] }: Entry): string {
   return parts.map((part) => (part === undefined ? '' : `\n${part}${part.endsWith('\n') ? '' : '\n'}`)).join('');
 }
 
-function argumentOf({ name, help, parse, usual }: ArgumentSpec): Argument {
+function argumentOf({ name, help, parse, usual, completes: kind }: ArgumentSpec): Argument {
   const argument = new Argument(name, help);
+  if (kind !== undefined) completes.set(argument, kind);
   if (parse !== undefined) argument.argParser((text) => named(name, () => parse(text)));
   return usual === undefined ? argument : argument.default(usual, usual);
 }
 
-function optionOf({ flags, help, parse, choices, usual, usualText, required, group }: OptionSpec): Option {
+function optionOf({
+  flags,
+  help,
+  parse,
+  choices,
+  usual,
+  usualText,
+  required,
+  group,
+  completes: kind,
+}: OptionSpec): Option {
   const made = new Option(flags, help);
+  if (kind !== undefined) completes.set(made, kind);
   if (choices !== undefined) made.choices(choices);
   if (parse !== undefined) {
     const flag = flags.replace(/^-\w, /, '').split(' ')[0] ?? '';

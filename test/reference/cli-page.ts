@@ -1,19 +1,18 @@
 /** docs/reference/cli.md: every command, argument and option, by the tree that parses them. */
 import { type Command, Help, type Option } from 'commander';
+import { notesOf, pathOf, runsItself, withSubcommands } from '../../src/cli/command-tree.ts';
 import { exitStatusTable } from '../../src/cli/failure.ts';
-import { pathOf, program, runsItself, withSubcommands } from './commands.ts';
+import { program } from './commands.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
 const CONNECTION = /^Connection/;
 
 export function cliPage(): Page {
-  const printed: string[] = [];
-  const tree = program((text) => printed.push(text));
-  const all = withSubcommands(tree).slice(1);
+  const all = withSubcommands(program()).slice(1);
   const holes: string[] = [];
   const shared = new Map<string, Option>();
   const chapters = all.flatMap((command) => {
-    const examples = after(command, printed);
+    const examples = notesOf(command);
     for (const option of connection(command)) shared.set(`${option.flags} ${option.description}`, option);
     return chapter(command, examples, holes);
   });
@@ -83,13 +82,4 @@ function connection(command: Command): readonly Option[] {
 
 function isShared({ helpGroupHeading }: Option): boolean {
   return CONNECTION.test(helpGroupHeading ?? '');
-}
-
-/** What the help says after the options: examples and remarks. */
-function after(command: Command, printed: string[]): string {
-  printed.length = 0;
-  command.outputHelp();
-  const [first = ''] = printed;
-  const rest = printed.slice(first === command.helpInformation() ? 1 : 0).join('');
-  return rest.trim();
 }

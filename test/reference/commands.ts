@@ -2,12 +2,14 @@
 import { PassThrough } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
 import { commandTree } from '../../src/cli/cli.ts';
+import { runsItself, withSubcommands } from '../../src/cli/command-tree.ts';
 import { CliFailure } from '../../src/cli/failure.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 
-/** The whole tree; what its commands would print goes to `print`. */
-export function program(print: (text: string) => void = () => undefined): Command {
+/** The whole tree; its commands do nothing and print nothing. */
+export function program(): Command {
+  const print = (): void => undefined;
   const nowhere = (): PassThrough => new PassThrough();
   const io = { stdin: nowhere(), stdout: nowhere(), stderr: nowhere(), env: {}, clock: new FakeClock() };
   const tree = commandTree(
@@ -19,23 +21,6 @@ export function program(print: (text: string) => void = () => undefined): Comman
     command.configureOutput({ writeOut: print, writeErr: print, getOutHelpWidth: () => 100 });
   }
   return tree;
-}
-
-/** A command and all below it, in the order of the help; those that help hides are left out. */
-export function withSubcommands(command: Command): Command[] {
-  const below = command.createHelp().visibleCommands(command);
-  return [command, ...below.filter((one) => one.name() !== 'help').flatMap(withSubcommands)];
-}
-
-/** "log export" */
-export function pathOf(command: Command): string {
-  const before = command.parent === null ? '' : pathOf(command.parent);
-  return command.parent === null ? '' : `${before} ${command.name()}`.trim();
-}
-
-/** A command with subcommands that does something by itself too, as `log` does. */
-export function runsItself(command: Command): boolean {
-  return (command as unknown as { readonly _actionHandler: unknown })._actionHandler !== null;
 }
 
 /** What commander says against these words after "lineside"; undefined: nothing. */

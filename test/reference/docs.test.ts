@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
+import { pathOf, withSubcommands } from '../../src/cli/command-tree.ts';
 import { keys } from '../../src/shared/config/config.ts';
 import { commandLines } from './command-lines.ts';
-import { faultOf, pathOf, program, withSubcommands } from './commands.ts';
+import { faultOf, program } from './commands.ts';
 import { listedMetrics } from './metrics-page.ts';
 import { pages as generated } from './pages.ts';
 

@@ -30,7 +30,8 @@ import {
 /** A page of dictionaries or drafts with the largest schemas is 7 MB, of the largest records 26 MB. */
 const pageSize = 100;
 
-const name: ArgumentSpec = { name: '<name>', help: 'name of the dictionary' };
+const newName = { name: '<name>', help: 'name of the dictionary' } as const;
+const name: ArgumentSpec = { ...newName, completes: 'dictionaries' };
 const draftId = numberArgument('number of the draft');
 const title = { ...option('--title <text>', 'what it is, for people'), field: 'title' };
 const scope = {
@@ -103,7 +104,7 @@ export const dictionaryCommands = hubCommands([
   {
     command: 'dict create',
     help: 'create a dictionary; its name never changes',
-    arguments: [{ ...name, field: 'name' }],
+    arguments: [{ ...newName, field: 'name' }],
     options: [
       { ...title, required: true },
       { ...scope, required: true },
@@ -199,8 +200,8 @@ export const dictionaryCommands = hubCommands([
 /** Versions since the one that was meant that are shown after a 412. */
 const shownVersions = 10;
 
-const dict: ArgumentSpec = { name: '<dict>', help: 'name of the dictionary' };
-const key: ArgumentSpec = { name: '<key>', help: 'business key of the record' };
+const dict: ArgumentSpec = { name: '<dict>', help: 'name of the dictionary', completes: 'dictionaries' };
+const key: ArgumentSpec = { name: '<key>', help: 'business key of the record', completes: 'keys' };
 const data = {
   name: '<data>',
   help: 'JSON object: as text, @FILE, or - for standard input',

@@ -48,7 +48,12 @@ const filters = [
 ] as const;
 const group = 'Which changes; each may be given several times:';
 const filterOptions = filters.map(([flags, help, field, parse]) =>
-  option(flags, help, { group, field, parse: several(parse) }),
+  option(flags, help, {
+    group,
+    field,
+    parse: several(parse),
+    ...(flags === '--dictionary <name>' && { completes: 'dictionaries' as const }),
+  }),
 );
 /** Each removes a filter. */
 const allOptions = [

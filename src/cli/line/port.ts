@@ -51,7 +51,11 @@ export const portCommands: readonly Entry[] = [
     command: 'open',
     help: 'open the port, or reopen it with other settings; it stays open until `close`, also over a restart',
     arguments: [
-      { name: '<port>', help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...)' },
+      {
+        name: '<port>',
+        help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...)',
+        completes: 'ports',
+      },
       { name: '[settings]', help: 'short form: 9600 or 9600,7E1 (default 115200,8N1)' },
     ],
     options: openOptions,

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { addLocalCommands } from '../local-commands.ts';
+import { commandTree } from './cli.ts';
+import { pathOf, withSubcommands } from './command-tree.ts';
+import { type Outcome, run } from './drive.fixture.ts';
+import { processIo } from './io.ts';
+
+const version = '1.2.3';
+const lineside = (...argv: string[]): Promise<Outcome> => run(argv, { version, local: addLocalCommands });
+const parts = { version, local: addLocalCommands, localSocket: () => '', localHttpSocket: () => '' };
+const paths = withSubcommands(commandTree(processIo(), parts)).map(pathOf);
+
+describe('help', () => {
+  it('prints the help of each command and subcommand, by `help`, -h and --help alike', async () => {
+    assert.ok(paths.includes('log export') && paths.includes('outbox dead-letters list'));
+    for (const path of paths) {
+      const words = path === '' ? [] : path.split(' ');
+      const [help, short, long] = await Promise.all([
+        lineside('help', ...words),
+        lineside(...words, '-h'),
+        lineside(...words, '--help'),
+      ]);
+      assert.deepEqual([help.status, help.stderr], [0, ''], path);
+      assert.ok(help.stdout.startsWith(`Usage: lineside ${path}`), help.stdout);
+      assert.deepEqual([short, long], [help, help], path);
+    }
+  });
+
+  it('is printed when no command is given', async () => {
+    assert.deepEqual(await lineside(), await lineside('--help'));
+  });
+
+  const refusals: readonly (readonly [words: string, error: string])[] = [
+    ['nosuch', "unknown command 'nosuch'. See: lineside --help."],
+    ['lgo', "unknown command 'lgo' (Did you mean log?). See: lineside --help."],
+    ['log exprot', "unknown command 'exprot' (Did you mean export?). See: lineside log --help."],
+    [
+      'outbox dead-letters lst',
+      "unknown command 'lst' (Did you mean list?). See: lineside outbox dead-letters --help.",
+    ],
+    ['open /dev/ttyUSB0', 'open has no subcommands. See: lineside open --help.'],
+  ];
+  for (const [words, error] of refusals) {
+    it(`refuses ${words} and names the nearest command`, async () => {
+      const { status, stdout, stderr } = await lineside('help', ...words.split(' '));
+      assert.deepEqual([status, stdout, stderr], [2, '', `lineside: bad command line: ${error}\n`]);
+    });
+  }
+});
+
+describe('the error of a command line', () => {
+  const rows: readonly (readonly [line: string, help: string])[] = [
+    ['log export --format csv', 'lineside log export --help'],
+    ['log --dir rx export --bogus', 'lineside log export --help'],
+    ['log --dir rx --bogus', 'lineside log --help'],
+    ['outbox dead-letters show', 'lineside outbox dead-letters show --help'],
+    ['token revoke', 'lineside token revoke --help'],
+    ['opne log', 'lineside --help'],
+  ];
+  for (const [line, help] of rows) {
+    it(`of ${line} refers to ${help}`, async () => {
+      const { status, stderr } = await lineside(...line.split(' '));
+      assert.equal(status, 2);
+      assert.ok(stderr.endsWith(`. See: ${help}.\n`), stderr);
+    });
+  }
+});
+
+describe('version', () => {
+  it('is printed by the command and by both options', async () => {
+    for (const word of ['version', '-V', '--version']) {
+      const { status, stdout } = await lineside(word);
+      assert.deepEqual([status, stdout], [0, '1.2.3\n'], word);
+    }
+    assert.equal((await lineside('version', '--json')).stdout, '{"version":"1.2.3"}\n');
+  });
+});

@@ -1,0 +1,166 @@
+/**
+ * What the shell offers for the last word of a command line: subcommands, options and choices from the tree of commands,
+ * and live values (ports, dictionaries, keys) from the service. The scripts of all shells ask this one command.
+ */
+import type { Argument, Command, Option } from 'commander';
+import { completes, type LiveKind } from '../command.ts';
+import { namedCommand, subcommands } from '../command-tree.ts';
+import { Fields } from '../connection/answers.ts';
+import { apiPath } from '../connection/hub-client.ts';
+import type { Call, CommonOptions, Shell } from '../shell.ts';
+
+/** The hidden command: `lineside __complete WORD...`; the last word is the one to complete. */
+export const completeCommand = '__complete';
+
+/** Where the shell offers files. */
+const files = ':files';
+/** A person waits for it: with the start of Node, less than a second. */
+const limitMs = 700;
+/** A page of records with the largest data is 26 MB at 100. */
+const pageSize = 50;
+/** More than a person reads through. */
+const mostValues = 500;
+
+/** A line for each offer: the value, and after a tab its description. */
+export async function offersFor(program: Command, words: readonly string[], quiet: Shell): Promise<string> {
+  const offers = await offersOf(program, words.slice(0, -1), words.at(-1) ?? '', quiet);
+  // A value with a control cannot be typed, and would drive the terminal.
+  return offers
+    .filter((offer) => !/[\p{Cc}\p{Cf}]/u.test(offer.replace('\t', ' ')))
+    .map((offer) => `${offer}\n`)
+    .join('');
+}
+
+async function offersOf(
+  program: Command,
+  before: readonly string[],
+  current: string,
+  quiet: Shell,
+): Promise<readonly string[]> {
+  const command = namedCommand(program, before);
+  if (before[0] === 'help') return starting(current, subcommands(command).map(described));
+  const isLiteral = before.includes('--');
+  if (!isLiteral) {
+    const values = await optionValues(command, before, current, quiet);
+    if (values !== undefined) return values;
+    if (current.startsWith('-')) return starting(current, optionsOf(command));
+  }
+  const given = operands(command, before);
+  const argument = command.registeredArguments[given.length];
+  const own = argument === undefined ? [] : await valuesOf(argument, command, before, quiet);
+  const below = given.length === 0 && !isLiteral ? subcommands(command).map(described) : [];
+  return starting(current, [...below, ...own]);
+}
+
+/** `--parity e` and `--parity=e`; undefined: the word is no value of an option. */
+async function optionValues(
+  command: Command,
+  before: readonly string[],
+  current: string,
+  quiet: Shell,
+): Promise<readonly string[] | undefined> {
+  const valued = optionOf(command, before.at(-1) ?? '');
+  if (valued?.required === true) return starting(current, await valuesOf(valued, command, before, quiet));
+  const [, flag = '', value = ''] = /^(--[a-z-]+)=(.*)$/s.exec(current) ?? [];
+  const assigned = optionOf(command, flag);
+  if (assigned === undefined) return undefined;
+  const values = starting(value, await valuesOf(assigned, command, before, quiet));
+  return values.map((one) => (one === files ? one : `${flag}=${one}`));
+}
+
+/** The shell itself chooses among files. */
+function starting(current: string, offers: readonly string[]): string[] {
+  return offers.filter((offer) => offer === files || offer.startsWith(current));
+}
+
+function described(command: Command): string {
+  return `${command.name()}\t${command.description()}`;
+}
+
+function optionsOf(command: Command): string[] {
+  const options = command.createHelp().visibleOptions(command);
+  return options.flatMap(({ long, short, description }) => {
+    return [long, short].flatMap((flag) => (flag === undefined ? [] : [`${flag}\t${description}`]));
+  });
+}
+
+function optionOf(command: Command, flag: string): Option | undefined {
+  return command.options.find(({ long, short, required, optional }) => {
+    return (required || optional) && (long === flag || short === flag);
+  });
+}
+
+/** The arguments of the command so far; its options are stored in it. */
+function operands(command: Command, words: readonly string[]): readonly string[] {
+  let depth = 0;
+  for (let at: Command | null = command; at?.parent != null; at = at.parent) depth += 1;
+  try {
+    const { operands, unknown } = command.parseOptions([...words].slice(depthIn(words, depth)));
+    return [...operands, ...unknown.filter((word) => !word.startsWith('-'))];
+  } catch {
+    return [];
+  }
+}
+
+/** How many words lead to the command: options of its parents stand between them. */
+function depthIn(words: readonly string[], depth: number): number {
+  let left = depth;
+  let at = 0;
+  for (; at < words.length && left > 0; at += 1) if (words[at]?.startsWith('-') === false) left -= 1;
+  return at;
+}
+
+async function valuesOf(
+  thing: Argument | Option,
+  command: Command,
+  before: readonly string[],
+  quiet: Shell,
+): Promise<readonly string[]> {
+  if (thing.argChoices !== undefined) return thing.argChoices;
+  const kind = completes.get(thing);
+  if (kind !== undefined) return liveValues(kind, command, operands(command, before), quiet);
+  const name = 'flags' in thing ? thing.flags : thing.name();
+  return /\b(?:file|dir|path)\b/.test(name.replace(/^-\w, |--[a-z-]+/g, '')) ? [files] : [];
+}
+
+/** Of the service that the options of the command line and the environment name; none when there is no answer. */
+async function liveValues(
+  kind: LiveKind,
+  command: Command,
+  given: readonly string[],
+  quiet: Shell,
+): Promise<readonly string[]> {
+  let found: readonly string[] = [];
+  const options = { ...command.opts<CommonOptions>(), timeout: limitMs };
+  const run = async (call: Call<object>): Promise<number> => {
+    found = await ask[kind](call, given[0] ?? '');
+    return 0;
+  };
+  const { promise: late, resolve } = Promise.withResolvers<number>();
+  const timer = setTimeout(resolve, limitMs, 0);
+  await Promise.race([quiet.run({ run }, options, {}), late]).catch(() => 0);
+  clearTimeout(timer);
+  return found;
+}
+
+const ask: Readonly<Record<LiveKind, (call: Call<object>, dictionary: string) => Promise<readonly string[]>>> = {
+  ports: async (call) => {
+    const { devices } = await call.line(({ serial }, options) => serial.listDevices({}, options));
+    return devices.map(({ portName, description }) => `${portName}${description === '' ? '' : `\t${description}`}`);
+  },
+  dictionaries: (call) => listed(call, apiPath('dictionaries'), 'name'),
+  keys: (call, dictionary) => listed(call, apiPath('dictionaries', dictionary, 'records'), 'businessKey'),
+};
+
+async function listed(call: Call<object>, path: string, field: string): Promise<readonly string[]> {
+  const values: string[] = [];
+  const hub = await call.hub();
+  try {
+    for await (const page of hub.pages(path, {}, pageSize, mostValues)) {
+      values.push(...page.map((item) => new Fields(item, 'the item').text(field)));
+    }
+  } catch {
+    // The first pages are better than nothing.
+  }
+  return values;
+}
