@@ -196,6 +196,20 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
       );
   });
 
+  test('a manual page for each command and for the configuration, and completion for three shells', () => {
+    const pages = files(join(root, 'usr/share/man'));
+    for (const name of ['man1/lineside.1', 'man1/lineside-log-export.1', 'man5/lineside.toml.5'])
+      assert.ok(pages.includes(`${name}.gz`), name);
+    const page = gunzipSync(readFileSync(join(root, 'usr/share/man/man1/lineside.1.gz'))).toString();
+    assert.match(page, /^\.TH "LINESIDE" "1" /m);
+    for (const path of [
+      'bash-completion/completions/lineside',
+      'zsh/vendor-completions/_lineside',
+      'fish/vendor_completions.d/lineside.fish',
+    ])
+      assert.match(text(`usr/share/${path}`), /__complete/, path);
+  });
+
   test('its configuration is the commented example with what a package knows filled in', () => {
     const example = readFileSync(join(repository, 'systemd/lineside.toml'), 'utf8').split('\n');
     const packaged = text('etc/lineside/lineside.toml').split('\n');

@@ -2,6 +2,7 @@
 import type { TSchema } from '@sinclair/typebox';
 import { keys, variableOf } from '../../src/shared/config/config.ts';
 import type { Key } from '../../src/shared/config/key.ts';
+import { limitsOf, type Rules, sectionOf, shown } from '../../src/shared/config/key-text.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
 export function configPage(): Page {
@@ -41,38 +42,9 @@ function commented({ path, schema }: Key): string {
   return `# ${schema.description}${limits === '' ? '' : ` (${limits})`}${reload}\n#${name} = ${shown(schema.default)}`;
 }
 
-function limitsOf(schema: TSchema): string {
-  const { minimum, maximum, anyOf, items, minItems, maxItems, enum: choices } = schema as Rules;
-  if (choices !== undefined) return choices.map(shown).join(', ');
-  if (anyOf !== undefined)
-    return anyOf.map((one) => (one.const === undefined ? limitsOf(one) : shown(one.const))).join(', or ');
-  if (minimum !== undefined) return `${minimum} to ${maximum}`;
-  return maxItems === undefined || items === undefined ? '' : `${minItems ?? 0} to ${maxItems} of ${limitsOf(items)}`;
-}
-
-/** As TOML writes it. */
-function shown(value: unknown): string {
-  return Array.isArray(value) ? `[${value.map(shown).join(', ')}]` : JSON.stringify(value);
-}
-
-function sectionOf({ path }: Key): string {
-  return path.slice(0, path.lastIndexOf('.'));
-}
-
 function row({ path, schema }: Key): string[] {
   const meaning = plain(schema.description) + (schema['x-file-only'] === true ? ' In the file only.' : '');
   return [code(path), code(JSON.stringify(schema.default)), allowed(schema), schema['x-reload'], meaning];
-}
-
-interface Rules {
-  readonly type?: string;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly anyOf?: readonly TSchema[];
-  readonly items?: TSchema;
-  readonly minItems?: number;
-  readonly maxItems?: number;
-  readonly enum?: readonly string[];
 }
 
 function allowed(schema: TSchema): string {
