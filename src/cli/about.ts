@@ -1,7 +1,7 @@
 /** help, version, completion, exit-status: the commands about the program itself. */
 import { Argument, Command } from 'commander';
 import { namedCommand, pathOf } from './command-tree.ts';
-import { completionScripts } from './completion/scripts.ts';
+import { completionScripts } from './completion.ts';
 import { exitStatusTable, usageFailure } from './failure.ts';
 import type { CliIo } from './io.ts';
 import { jsonLine } from './output/json.ts';

@@ -7,7 +7,7 @@ import { Command } from 'commander';
 import { addAboutCommands } from './about.ts';
 import { addCommands, type Entry } from './command.ts';
 import { namedCommand, pathOf } from './command-tree.ts';
-import { completeCommand, offersFor } from './completion/complete.ts';
+import { completeCommand, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
 import { exitStatus, exitStatusTable } from './failure.ts';
 import { deliveryCommands } from './hub/deliveries.ts';

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { addLocalCommands } from '../../local-commands.ts';
-import { cleanEnv, run, testFiles } from '../drive.fixture.ts';
-import { httpSocket, hub, hubForEach } from '../hub/fake-hub.fixture.ts';
-import { FakeService } from '../line/fake-service.fixture.ts';
-import { completionScripts } from './scripts.ts';
+import { addLocalCommands } from '../local-commands.ts';
+import { completionScripts } from './completion.ts';
+import { cleanEnv, run, testFiles } from './drive.fixture.ts';
+import { httpSocket, hub, hubForEach } from './hub/fake-hub.fixture.ts';
+import { FakeService } from './line/fake-service.fixture.ts';
 
 const files = testFiles();
 const { at, file } = files;
