@@ -1,6 +1,6 @@
 /** The caller's side of a worker thread: methods as async calls. Every pending call is rejected when the worker ends. */
 import { basename } from 'node:path';
-import { type Transferable, Worker } from 'node:worker_threads';
+import { type ResourceLimits, type Transferable, Worker } from 'node:worker_threads';
 import { endsWithin, systemClock } from '../base/clock.ts';
 
 // The messages between a host and its worker (worker-serve.ts): plain values, whose contents neither knows.
@@ -67,11 +67,11 @@ export class WorkerHost<C extends Contract<C>> {
   readonly #stopFlag = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   readonly exited: Promise<void>;
 
-  constructor(url: URL) {
+  constructor(url: URL, resourceLimits: ResourceLimits = {}) {
     const start: WorkerStart = { stopFlag: this.#stopFlag };
     // Its name in top -H: "lineside-log" of log-worker.js; the kernel keeps 15 bytes.
     const name = `lineside-${basename(url.pathname).split('-')[0]}`;
-    this.#worker = new Worker(url, { workerData: start, name });
+    this.#worker = new Worker(url, { workerData: start, name, resourceLimits });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
     this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));
     this.#worker.on('error', (error) => this.#fail(error instanceof Error ? error.message : String(error)));
