@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { commandLines } from '../reference/command-lines.ts';
 import { ROOT, temporaryDirectory } from './daemon.ts';
@@ -54,9 +54,9 @@ test('the pages show sessions to run', () => {
 
 describe('a session of the documentation', () => {
   for (const { page, found } of blocks) {
-    test(`${page}: ${found.length} blocks`, async () => {
+    test(`${page}: ${found.length} blocks`, async (t) => {
       const reader = await startReader();
-      after(() => reader.service.stop());
+      t.after(() => reader.service.stop());
       for (const block of found) await runBlock(reader, block);
     });
   }
