@@ -9,13 +9,14 @@ import json
 import sqlite3
 import sys
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 BOOTSTRAP, DATABASE, *TOPICS = sys.argv[1:]
 SETTINGS = {
     'bootstrap.servers': BOOTSTRAP,
     'group.id': 'lineside-copy',
     'auto.offset.reset': 'earliest',
+    'topic.metadata.refresh.interval.ms': 5000,  # a topic that does not exist yet is found soon
     'enable.auto.commit': False,  # committed below, after the transaction of this program
 }
 TABLE = """CREATE TABLE IF NOT EXISTS record
@@ -46,9 +47,10 @@ def main():
                 continue
             with base:  # one transaction for what was read; if the program ends before the commit, the events come again
                 for message in messages:
-                    if message.error() is not None:
+                    if message.error() is None:
+                        take(base, message)
+                    elif message.error().code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it appears when a box has connected
                         raise KafkaException(message.error())
-                    take(base, message)
             consumer.commit(asynchronous=False)
     finally:
         consumer.close()

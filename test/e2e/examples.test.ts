@@ -12,7 +12,7 @@ import { brokerMissing, startBroker } from '../kafka/broker.ts';
 import { environment, killGroup, ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
-import { apiOf, create, dictionary, drained, update } from './hub-support.ts';
+import { apiOf, create, dictionary, update } from './hub-support.ts';
 import { LIBRARIES, PYTHON, pythonMissing, stubsDir } from './python.ts';
 import { logOf } from './upstream-reader.ts';
 import { config, DEVICE, shipped, writeEntries } from './upstream-support.ts';
@@ -54,13 +54,12 @@ test('consumer.py keeps a copy of the records, the newest version of each', brok
   const kafka = await startBroker();
   const topic = 'refdata.cuod.events.public';
   const hub = await startBoth({ config: config(kafka, 'examples.log', { to: 'off' }) });
+  const file = join(temporaryDirectory(), 'records.db');
+  // Before there is a topic.
+  const first = runExample(t, 'consumer.py', [kafka.plain, file, topic]);
   const api = apiOf(hub);
   await dictionary(api, 'tools');
   await create(api, 'tools', 'T-1', { newtonMetres: 40 });
-  // A consumer that subscribes to a topic which does not exist yet ends.
-  await drained(api);
-  const file = join(temporaryDirectory(), 'records.db');
-  const first = runExample(t, 'consumer.py', [kafka.plain, file, topic]);
   await until('the record is copied', () => first.lines.includes(`created ${DEVICE} tools T-1 1`), 60_000);
   await update(api, 'tools', 'T-1', 1, { newtonMetres: 60 });
   await until('the change is copied', () => first.lines.includes(`updated ${DEVICE} tools T-1 2`), 60_000);

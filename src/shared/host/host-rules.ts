@@ -64,7 +64,7 @@ export const hostRules: readonly Rule<HostFacts>[] = [
     title: '{{ $value | humanizePercentage }} of the disk of BOX are free',
     means: `Less than ${lowDiskPart * 100} % of the file system of the data is free. If it is full, the serial log and changes stop.`,
     remedy:
-      'Lower log.max_bytes, remove other files, or use a larger card. Log and reference data do not give space back.',
+      'Lower log.max_bytes (the log gets smaller within minutes), remove other files, or use a larger card. Reference data do not give space back.',
   },
   {
     name: 'HostCardWorn',
