@@ -55,7 +55,7 @@ function addSetupCommands(program: Command, { io }: LocalShell): void {
       try {
         applySetup(parts);
       } catch (error) {
-        // A box may have no other way to tell.
+        // A box may have no other way to report it.
         settleErrors(parts, [messageOf(error)]);
         throw error;
       }
@@ -294,7 +294,7 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
     .command('restore')
     .argument('[file]', 'the backup')
     .description('put a backup in the place of what this box has; the service is stopped meanwhile')
-    .option('--yes', 'really: what the box has now is thrown away')
+    .option('--yes', 'confirm: all data of the box is deleted')
     .addHelpText('after', '\nExample:\n  sudo lineside restore /media/stick/box-7.backup --yes\n')
     .option('--finish', 'resume a restore that was interrupted (the next start of the box does it automatically)')
     .option(...configOption)
@@ -320,7 +320,7 @@ function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabas
 function addFactoryReset(program: Command, { io }: LocalShell, version: string): void {
   program
     .command('factory-reset')
-    .description('throw away log, reference data, configuration and identity, and start as a new card does')
+    .description('delete log, reference data, configuration and identity, and start as a new card does')
     .option('--yes', 'really: nothing of it can be had again')
     .action(async (options: { yes?: boolean }) => {
       needsYes(options.yes, 'All data of this box would be gone permanently. "lineside backup" keeps it.');

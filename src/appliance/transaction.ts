@@ -51,7 +51,7 @@ export function commit(box: Box, disk: Disk, changes: readonly Change[]): void {
   finish(box, disk);
 }
 
-/** Puts in place what a commit that was cut off has left to do; false: nothing. */
+/** Puts in place what an interrupted commit has left to do; false: nothing. */
 export function finish(box: Box, disk: Disk): boolean {
   const entries = readManifest(box);
   const left = box.path(PENDING);
@@ -100,7 +100,7 @@ function replace(box: Box, disk: Disk, { place, mode, group }: Change, bytes: Bu
     if (gid !== undefined && statSync(beside).gid !== gid) disk.owner(beside, statSync(beside).uid, gid);
     disk.rename(beside, target);
   } catch (error) {
-    // A file that is itself a mount point cannot be renamed over, and its directory may be read-only. Cut off halfway,
+    // A file that is itself a mount point cannot be renamed over, and its directory may be read-only. Interrupted halfway,
     // it is written again by finish().
     if (!['EBUSY', 'EROFS'].includes(systemCode(error)) || !existsSync(target)) throw error;
     disk.overwrite(target, bytes);

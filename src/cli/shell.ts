@@ -47,7 +47,7 @@ export interface Call<Options> {
   /** For a command of the line that may do without: the hub of the same machine; undefined if its address is unknown. */
   hubBeside(timeoutMs: number): Promise<Hub | undefined>;
   /** JSON for scripts, or lines for people; answers the exit status of success. */
-  tell(json: Json, lines: string): Promise<number>;
+  print(json: Json, lines: string): Promise<number>;
 }
 
 /** The arguments of a command line by their names; one that was not given is missing. */
@@ -134,7 +134,7 @@ export class Shell {
       line: async (send, moreMs = 0) => (await serviceOf()).call(timeoutMs + moreMs, stop, send),
       hub: () => (hub ??= findHub(timeoutMs)),
       hubBeside: async (limitMs) => (hasHubBeside(options, env) ? findHub(limitMs) : undefined),
-      tell: async (value, lines) => {
+      print: async (value, lines) => {
         await out.write(json ? jsonLine(value) : lines.endsWith('\n') ? lines : `${lines}\n`);
         return exitStatus.ok;
       },
@@ -176,7 +176,7 @@ export class Shell {
   }
 }
 
-/** A socket or a host that was named is the line's: it does not tell the hub's. */
+/** A socket or a host that was named is the line's: it says nothing about the address of the hub. */
 function hasHubBeside(options: CommonOptions, env: CliIo['env']): boolean {
   const isNamed = options.socket ?? options.host ?? env['LINESIDE_HOST'];
   const isElsewhere = options.config === undefined && (env['LINESIDE_SOCKET'] ?? '') !== '';

@@ -156,11 +156,11 @@ export class StoredLog {
     this.#size = validBytes;
     if (ending === 'damaged') await this.#setAside(path, file, validBytes, size, logger);
     if (ending === 'torn')
-      logger.info('cut off what a crash left unfinished', { file: path, bytes: size - validBytes });
+      logger.info('truncated an incomplete record after a crash', { file: path, bytes: size - validBytes });
     if (size > validBytes) await this.#disk.truncate(file, validBytes);
   }
 
-  /** Good records may stand behind a damaged one: the box sends them again if it can, and no only copy is thrown away. */
+  /** Good records may stand behind a damaged one: the box sends them again if it can, and the only copy is never deleted. */
   async #setAside(path: string, file: FileHandle, from: number, to: number, logger: Logger): Promise<void> {
     const aside = `${path}.damaged-at-${from}`;
     const copy = await this.#disk.open(aside, 'w');

@@ -248,7 +248,7 @@ function isProgress({ type }: Message): boolean {
 }
 
 function lost(detail: string): Problem {
-  return localProblem('The live log was cut off', detail);
+  return localProblem('The live log was disconnected', detail);
 }
 
 /** Refused credentials and rights are final; too many streams and a line that restarts are not. */

@@ -232,7 +232,7 @@ CREATE TABLE webhook_attempts (
 
 -- The beginnings of answers that did not accept; the oldest go when they are too many bytes.
 CREATE TABLE webhook_answers (
-  -- Never used twice: attempts whose answer has been let go of still name it, and it is nobody else's.
+  -- Never used twice: attempts whose answer has been deleted still name it, and no other attempt may have it.
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   body BLOB NOT NULL
 );

@@ -155,7 +155,7 @@ export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly 
 }
 
 /**
- * Asks the next start of the box to throw all data away: while it runs, its data partition is in use. The request names this box: on a card that was put into another one it asks for nothing. What runs before anything is
+ * Asks the next start of the box to delete all data: while it runs, its data partition is in use. The request names this box: on a card that was put into another one it asks for nothing. What runs before anything is
  * mounted obeys it, marks the data partition as empty, and removes it.
  */
 export function requestFactoryReset(target: UpdateTarget, machineIdFile = '/etc/machine-id'): void {

@@ -107,7 +107,7 @@ export async function unreachable(target: Target, saidWhy: string): Promise<CliF
   } catch (error) {
     return unreachableBy(target, error);
   }
-  // What the gRPC library says of its own attempts is for its developers.
+  // The gRPC library's report about its own attempts is for its developers.
   const isForeign = saidWhy.includes('Protocol error');
   const why = isForeign ? 'it answers, but not in gRPC' : safeText(saidWhy.replace(/ Resolution note:.*$/s, ''));
   const next = isForeign

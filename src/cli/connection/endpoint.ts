@@ -133,7 +133,10 @@ function wantsTls({ tls, ca, cert, key, fingerprint }: ConnectionOptions): boole
 function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {
   const { cert, key, serverName, ca, fingerprint } = options;
   if (fingerprint !== undefined && (ca ?? serverName) !== undefined) {
-    throw usageFailure('--fingerprint says by itself whom to trust', 'Drop --ca and --server-name, or --fingerprint.');
+    throw usageFailure(
+      '--fingerprint alone selects the trusted certificate',
+      'Drop --ca and --server-name, or --fingerprint.',
+    );
   }
   // What is given on the command line stands instead of either variable.
   const isGiven = (fingerprint ?? ca ?? serverName) !== undefined;

@@ -110,7 +110,7 @@ function linked(leaf: DetailedPeerCertificate): readonly Buffer[] {
   return chain;
 }
 
-/** The end of the chain, where that is an authority's own certificate: signed by itself. */
+/** The end of the chain, if that is an authority's own certificate: self-signed. */
 function authorityOf(chain: readonly Buffer[]): X509Certificate | undefined {
   const last = chain.at(-1);
   if (last === undefined) return undefined;

@@ -115,7 +115,7 @@ async function showDelivery(
   const raw = await ask(call, to, fields);
   const delivery = new Fields(raw, 'the delivery');
   const text = deliveryText(delivery, call.io.clock.wallMs(), call.out.width);
-  if (bodyAlone !== true) return call.tell(raw, text);
+  if (bodyAlone !== true) return call.print(raw, text);
   await call.out.write(wholeBody(delivery));
   return exitStatus.ok;
 }
@@ -140,7 +140,7 @@ async function retry(call: RetryCall, _: Target, fields: JsonObject, { delivery 
   const path = apiPath('admin', 'webhooks', 'deliveries', delivery ?? '', 'resend');
   const answer = await ask(call, ['POST', path], fields);
   const sent = new Fields(answer, 'the delivery');
-  return call.tell(answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
+  return call.print(answer, `delivery ${safeText(sent.text('deliveryId'))} is sent again`);
 }
 
 async function retryAll(call: RetryCall, subscription: string, fields: JsonObject): Promise<number> {
@@ -152,7 +152,7 @@ async function retryAll(call: RetryCall, subscription: string, fields: JsonObjec
   const answer = await ask(call, ['POST', path], fields);
   const count = new Fields(answer, 'the answer').number('deliveries');
   const done = `${counted(count, 'delivery', 'deliveries')} sent again`;
-  return call.tell(answer, count === 0 ? 'there is none to send again' : done);
+  return call.print(answer, count === 0 ? 'there is none to send again' : done);
 }
 
 // Deliveries for people: how old, how often tried, when again, and what was in the way.
@@ -163,7 +163,7 @@ const offlineText =
 /** Why there is no body. */
 const withheldText = 'it is not kept any more, or your token does not open its scopes';
 
-/** Narrow, so that nothing is cut off at 80 columns but a long name: `delivery ID` has the words. */
+/** Narrow, so that only a long name is truncated at 80 columns: `delivery ID` has the words. */
 function deliveryColumns(nowMs: number): Cells {
   return {
     DELIVERY: '{deliveryId}',

@@ -100,7 +100,7 @@ function target({ request = '' }: HubCommand, args: Args): Target {
   return [method as 'GET', apiPath(...parts)];
 }
 
-/** Fields that change nothing by themselves. */
+/** Fields that alone change nothing. */
 const accompanying = new Set(['changeReason', 'confirmWidening', 'if-match']);
 
 /** What the request says. Two options for one field exclude each other. */
@@ -135,11 +135,11 @@ async function exchange(
   const raw = await ask(call, to, fields);
   const { done, json: block, rows = {}, item: name = '' } = spec;
   const item = new Fields(raw, name);
-  if (done !== undefined) return call.tell(raw, cellText(done, item, args));
+  if (done !== undefined) return call.print(raw, cellText(done, item, args));
   const below = block === undefined ? undefined : item.objectOr(block, undefined);
   const shown = typeof rows === 'function' ? rows(item) : cellsOf(rows, item);
   const lines = labelledWrapped(shown, call.out.width);
-  return call.tell(raw, `${lines}${below === undefined ? '' : shownJson(below.raw, 2)}`);
+  return call.print(raw, `${lines}${below === undefined ? '' : shownJson(below.raw, 2)}`);
 }
 
 /** The request; `fields` are its query, its body or, for "if-match" and the reason of a DELETE, its headers. */

@@ -162,7 +162,7 @@ async function importBundle(
     const request = { method: 'POST', path, headers: { ...headers, ...length }, body: chunks } as const;
     const answer = await hub.upload(request, upload.ended);
     await upload.finish();
-    return await call.tell(answer, resultText(new Fields(answer, 'the result')));
+    return await call.print(answer, resultText(new Fields(answer, 'the result')));
   } catch (error) {
     throw await upload.failure(error);
   } finally {

@@ -121,7 +121,7 @@ async function showAlerts(call: Call<object>): Promise<number> {
   const hub = await call.hub();
   const items = new Fields(await hub.get(apiPath('alerts')), 'the list').objects('items');
   const rows = items.map(alertRow);
-  await call.tell({ alerts: items }, rows.length === 0 ? 'no alerts' : labelledWrapped(rows, call.out.width));
+  await call.print({ alerts: items }, rows.length === 0 ? 'no alerts' : labelledWrapped(rows, call.out.width));
   return items.every(({ severity }) => severity === 'info') ? exitStatus.ok : exitStatus.refused;
 }
 
@@ -147,7 +147,7 @@ async function showDead(call: Call<object>, [, path]: Target, _: JsonObject, { i
     ['Event', withheld ? `not shown: your token does not open the scope ${safeText(dead.text('scope'))}` : ''],
   ];
   const event = withheld ? '' : shownJson(dead.object('envelope').raw, 2);
-  return call.tell(raw, `${labelledWrapped(rows, call.out.width)}${event}`);
+  return call.print(raw, `${labelledWrapped(rows, call.out.width)}${event}`);
 }
 
 /** The interface has no route for a single one, and a box has few. */
@@ -164,7 +164,7 @@ async function showOutbox(call: Call<object>, lead: string): Promise<number> {
   const hub = await call.hub();
   const now = await hub.get(apiPath('admin', 'outbox'));
   const text = outboxText(new Fields(now, 'the outbox'), call.out.width);
-  return call.tell(now, lead + text);
+  return call.print(now, lead + text);
 }
 
 // The outbox for people: what waits, why, since when, and whether anything is lost.

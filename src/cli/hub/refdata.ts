@@ -319,7 +319,7 @@ async function writeVersion(
     const raw = await ask(call, to, { ...fields, 'if-match': from });
     const made = recordFields(raw).number('version');
     const text = `${done} ${safeText(key)}: version ${made}, after version ${from}`;
-    return await call.tell(raw, text + overtaken(meant, call.io.clock.wallMs()));
+    return await call.print(raw, text + overtaken(meant, call.io.clock.wallMs()));
   } catch (error) {
     throw error instanceof CliFailure && error.code === 'STALE_VERSION'
       ? await staleFailure(call, history, from, error)

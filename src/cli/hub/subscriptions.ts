@@ -248,8 +248,8 @@ function withSecret(line: (item: Fields, fields: JsonObject) => string): NonNull
     const { secret, made } = await secretOf(call);
     const answer = await ask(call, to, { ...fields, secret });
     const done = line(new Fields(answer, subscription.item), fields);
-    if (!made) return call.tell(answer, done);
-    return call.tell({ ...answer, secret }, `${done}\nIts secret is shown this once:\n${secret}`);
+    if (!made) return call.print(answer, done);
+    return call.print({ ...answer, secret }, `${done}\nIts secret is shown this once:\n${secret}`);
   };
 }
 
@@ -291,7 +291,7 @@ async function ping(call: Call<{ secretFile?: string }>, to: Target, fields: Jso
     throw usageFailure('there is no secret', 'Give --secret-file FILE, or - for standard input.');
   const answer = await ask(call, to, { ...fields, secret: await readSecret(call, secretFile) });
   const result = new Fields(answer, 'the result');
-  await call.tell(answer, pingText(result, call.out.width));
+  await call.print(answer, pingText(result, call.out.width));
   return result.truth('success') ? exitStatus.ok : exitStatus.refused;
 }
 

@@ -136,7 +136,7 @@ class Monitor {
       answered: (answer: serial.SendResponse) => this.#answered(answer),
     };
     const session = new LiveSession(service, position, settings, events);
-    // Every key comes as it is, Ctrl-C too. After a crash Node resets the terminal on its way out.
+    // Every key comes as it is, Ctrl-C too. After a crash Node resets the terminal when it exits.
     if (this.#isTerminal) io.stdin.setRawMode?.(true);
     try {
       await Promise.race([session.run(), this.#watchPort(service), this.#readInput(session)]);

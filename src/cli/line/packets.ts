@@ -86,7 +86,7 @@ async function send(call: Call<SendOptions>, { text }: Args): Promise<number> {
   if (tally.packets === 0) throw new CliFailure('refused', 'EMPTY', 'there is nothing in the file');
   const { packets, bytes } = tally;
   const sent = { packets, bytes, firstSeqId: exact(first), lastSeqId: exact(tally.next.subtract(1)) };
-  return call.tell(sent, `sent ${counted(bytes, 'byte')} in ${counted(packets, 'packet')}`);
+  return call.print(sent, `sent ${counted(bytes, 'byte')} in ${counted(packets, 'packet')}`);
 }
 
 /** The bytes of text or hex; undefined for a file. */

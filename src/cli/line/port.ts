@@ -10,7 +10,7 @@ import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import { parseSettings, type Settings, settingsText, usualSettings } from './settings.ts';
 
-/** The contract's own limits are checked by the service; these keep a number from overflowing on its way. */
+/** The contract's own limits are checked by the service; these keep a number from overflowing in transit. */
 const maxUint32 = 4_294_967_295;
 
 const openOptions = [
@@ -112,7 +112,7 @@ async function devices(call: Call<object>): Promise<number> {
     ...[portName, description, hardwareId].map(safeText),
   ]);
   const heading = ['', 'PORT', 'DESCRIPTION', 'HARDWARE ID'];
-  return call.tell(
+  return call.print(
     { devices: all },
     rows.length === 0 ? 'no serial ports found' : table(heading, rows, call.out.width),
   );
@@ -129,7 +129,7 @@ async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Pro
   const request = serial.SerialConfig.fromObject(config);
   checkAnswer(await call.line(({ serial }, options) => serial.open(request, options)));
   const now = await currentConfig(call);
-  return call.tell({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
+  return call.print({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
 }
 
 export function openConfig(port: string, short: string | undefined, options: OpenOptions) {
@@ -151,13 +151,13 @@ function configText(config: serial.SerialConfig): string {
 
 async function close(call: Call<object>): Promise<number> {
   checkAnswer(await call.line(({ serial }, options) => serial.close({}, options)));
-  return call.tell({ open: false }, 'closed');
+  return call.print({ open: false }, 'closed');
 }
 
 async function showConfig(call: Call<object>): Promise<number> {
   const config = await currentConfig(call);
-  if (config.portName === '') return call.tell({ open: false }, 'closed');
-  return call.tell({ open: true, ...configJson(config) }, configText(config));
+  if (config.portName === '') return call.print({ open: false }, 'closed');
+  return call.print({ open: true, ...configJson(config) }, configText(config));
 }
 
 async function modem(call: Call<Given<typeof modemOptions>>): Promise<number> {
@@ -172,7 +172,7 @@ async function modem(call: Call<Given<typeof modemOptions>>): Promise<number> {
   );
   const named = modemNames.map((name) => [name, lines[name]] as const);
   const shown = named.map(([name, on]) => `${name.toUpperCase()} ${on ? 'on' : 'off'}`);
-  return call.tell(Object.fromEntries(named), shown.join('  '));
+  return call.print(Object.fromEntries(named), shown.join('  '));
 }
 
 const modemNames = ['dtr', 'rts', 'cts', 'dsr', 'dcd', 'ri'] as const;
@@ -180,5 +180,5 @@ const modemNames = ['dtr', 'rts', 'cts', 'dsr', 'dcd', 'ri'] as const;
 async function sendBreak(call: Call<object>, { ms }: Args): Promise<number> {
   const durationMs = Number(ms);
   await call.line(({ line }, options) => line.sendBreak({ durationMs }, options), durationMs);
-  return call.tell({ breakMs: durationMs }, `break of ${durationMs} ms sent`);
+  return call.print({ breakMs: durationMs }, `break of ${durationMs} ms sent`);
 }

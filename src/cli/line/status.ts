@@ -51,7 +51,7 @@ async function show(call: Call<object>, lead: string): Promise<number> {
   const healthy = isHealthy(now);
   const rows = host === undefined ? [] : hostRows(host);
   const text = lead + statusText(now, call.out.width, rows);
-  await call.tell({ ...statusJson(now, healthy), host: host ?? null }, text);
+  await call.print({ ...statusJson(now, healthy), host: host ?? null }, text);
   return healthy ? exitStatus.ok : exitStatus.refused;
 }
 
@@ -179,7 +179,7 @@ function clockRows({ state, correctedByMs }: lineside.v1.ClockStatus): Row[] {
   return [['Clock', `set; earlier entries of this boot are shown corrected by ${by}`]];
 }
 
-// What the hub says of its machine, for people.
+// The host facts of the hub, for people.
 
 /** Rows of the status; throws BAD_ANSWER where it is not what was expected. */
 function hostRows(raw: JsonObject): readonly Row[] {

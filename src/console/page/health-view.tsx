@@ -132,7 +132,7 @@ function optionsOf(
   };
 }
 
-/** Room for the longest number of the axis, and for half of the time below its foot: what is cut off at its left is another number. */
+/** Room for the longest number of the axis, and for half of the time below its foot: a number truncated at its left reads as another number. */
 function widthOf({ ctx }: uPlot, values: readonly string[] | null): number {
   ctx.save();
   ctx.font = FONT;
@@ -176,7 +176,7 @@ function HistoryPlots(): JSX.Element {
   const history = useLoaded<LineHistory>('/api/v1/line/history', EVERY_MS);
   const spanS = Number(span);
   const data = useMemo(
-    // The samples tell their age; where on the axis that is, the reader's own clock says.
+    // The samples have an age; the reader's own clock places it on the axis.
     () => history.value && columnsOf(history.value, performance.timeOrigin / 1000 + performance.now() / 1000, spanS),
     [history.value, spanS],
   );

@@ -320,7 +320,7 @@ function pagesOf(api: Api, signal: AbortSignal): ReadRows {
         for (const message of messages) {
           if (message.type === 'row') take(message.row);
           // A page that ends with a reason is not whole.
-          if (message.type === 'end') throw new ProblemError(localProblem('The log was cut off', message.message));
+          if (message.type === 'end') throw new ProblemError(localProblem('The log was disconnected', message.message));
         }
       }
     } finally {

@@ -135,7 +135,7 @@ async function answersPart(context: CheckContext): Promise<Piece> {
   const wanted = [
     ['/metrics', 'metrics.txt'],
     ['/readyz', 'readyz.json'],
-    ['/api/v1/admin/host', 'host-as-told.json'],
+    ['/api/v1/admin/host', 'host-as-reported.json'],
   ] as const;
   for (const [path, name] of wanted) {
     const answer = facts.hub.kind === 'answered' ? await ask(clock, socket, path) : facts.hub.kind;

@@ -211,15 +211,15 @@ export function judgeTls(peer: Peer, at: string, host: string, shake: Handshake,
     return failed(`${at} takes the connection and does not answer TLS within ${tlsLimitMs / 1000} s`, protocol);
   if (typeof shake === 'string') return failed(`${at} does not speak TLS on this port (${shake})`, protocol);
   const { fault, fromMs, toMs, names } = shake;
-  const tell = `Tell who runs ${who}.`;
+  const notify = `Notify the operator of ${who}.`;
   const clock = "Or this machine's clock is wrong: see clock.";
   const day = (ms: number): string => instantOfMs(ms).slice(0, 10);
   if (fault === '')
     return toMs - nowMs < soonMs
-      ? warning(`${at}: TLS; ${who}'s certificate ends on ${day(toMs)}`, tell)
+      ? warning(`${at}: TLS; ${who}'s certificate ends on ${day(toMs)}`, notify)
       : ok(`${at}: TLS, the certificate is trusted and valid until ${day(toMs)}`);
   const known: Readonly<Record<string, readonly [found: string, todo: string]>> = {
-    CERT_HAS_EXPIRED: [`has expired on ${day(toMs)}`, `${tell} ${clock}`],
+    CERT_HAS_EXPIRED: [`has expired on ${day(toMs)}`, `${notify} ${clock}`],
     CERT_NOT_YET_VALID: [`is not valid before ${day(fromMs)}`, clock],
     ERR_TLS_CERT_ALTNAME_INVALID: [
       `is not for ${host} (${names || 'no name'})`,

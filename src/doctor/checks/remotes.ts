@@ -160,7 +160,7 @@ function judgeTopic({ name, partitions, lacks }: BrokerState['topics'][number], 
   }
   return lacks.length === 0
     ? ok(`topic ${name}: ${partitions} partitions`)
-    : warning(`topic ${name}: ${all}`, 'Tell who runs the broker.');
+    : warning(`topic ${name}: ${all}`, 'Notify the operator of the broker.');
 }
 
 // The collector of the serial log is called as the hub calls it: for a position.
@@ -211,7 +211,7 @@ async function ask(context: CheckContext, config: Config, isPlain: boolean, ca: 
 }
 
 const refusals: Readonly<Record<string, readonly [found: string, todo: string]>> = {
-  late: [`the collector does not answer within ${answerLimitMs / 1000} s`, 'Tell who runs the collector.'],
+  late: [`the collector does not answer within ${answerLimitMs / 1000} s`, 'Notify the operator of the collector.'],
   UNAUTHENTICATED: [
     'the collector refuses the token',
     'Put the token that it knows into the file of upstream.collector_token_file.',
@@ -224,7 +224,7 @@ const refusals: Readonly<Record<string, readonly [found: string, todo: string]>>
 export function judgeCollector(how: string): Finding {
   const [found, todo] = refusals[how] ?? [
     `the collector answers ${how || 'with a failure'}`,
-    'Tell who runs the collector.',
+    'Notify the operator of the collector.',
   ];
   return failed(found, todo);
 }

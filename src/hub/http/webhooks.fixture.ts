@@ -136,7 +136,7 @@ function paged<T>(all: readonly T[], { limit, cursor }: PageRequest): Page<T> {
   return { items: all.slice(from, from + limit), nextCursor };
 }
 
-/** What the guard says of a URL without the network. */
+/** The verdict of the guard on a URL, without the network. */
 function urlFaults(url: string): readonly string[] {
   return [...parseUrl(url).faults, ...(url.includes('10.0.0.') ? ['10.0.0.0/8 is not public'] : [])];
 }

@@ -105,7 +105,7 @@ describe('why there is no connection', () => {
     );
     assert.match(
       fatalReason('[thrd:main]: Fatal error: Broker: Out of order: x') ?? '',
-      /gave up: Broker: Out of order/,
+      /failed permanently: Broker: Out of order/,
     );
     assert.equal(fatalReason('h:1/bootstrap: Disconnected'), undefined);
     assert.ok(isAllDown('local: all broker connections are down') && !isAllDown('local: timed out'));

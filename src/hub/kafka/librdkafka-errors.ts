@@ -102,7 +102,7 @@ export function fatalReason(line: string): string | undefined {
   if (said === undefined) return undefined;
   return /Cluster authorization failed/.test(said)
     ? `the broker does not let this user write to any topic: it lacks the ACL (${said})`
-    : `the Kafka client gave up: ${said}; a new producer is made`;
+    : `the Kafka client failed permanently: ${said}; a new producer is made`;
 }
 
 export function isAllDown(text: string): boolean {

@@ -176,9 +176,9 @@ describe('a bundle', () => {
     const at = await withTools(t);
     async function* broken(): AsyncGenerator<Uint8Array> {
       yield* bytes(`${JSON.stringify(tool('a'))}\n`);
-      throw new Error('the caller went away');
+      throw new Error('the caller disconnected');
     }
-    await assert.rejects(at.refdata.importBundle(everyone, 'ndjson', '', broken()), /went away/);
+    await assert.rejects(at.refdata.importBundle(everyone, 'ndjson', '', broken()), /disconnected/);
     assert.equal(outboxRows(at).length, 1);
     assert.equal((await load(at, JSON.stringify(tool('a')))).created, 1);
   });

@@ -68,7 +68,7 @@ export class RecordWriter {
   close(change: Change, dictionary: DictionaryHead, businessKey: string, newest: Newest): RecordVersion {
     const data = JSON.parse(newest.data) as JsonObject;
     const { txTime } = change.stamp;
-    // Valid as the version before was, until now; what only lay ahead never comes to be.
+    // Valid as the version before was, until now; a version that only lay ahead never becomes valid.
     const validFrom = newest.validFrom < txTime ? newest.validFrom : txTime;
     const next: Next = { validFrom, validTo: txTime, data, text: newest.data };
     this.#sql.advance.run(newest.version + 1, 1, newest.id);

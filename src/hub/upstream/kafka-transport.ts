@@ -14,7 +14,7 @@ import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettin
 const CONNECT_MS = 30_000;
 /**
  * Bytes of a connection made: three to the broker (the first, the producer's own, the one that maintains the topic), each
- * with what the broker says of itself. Measured: 15 kB; with TLS and SCRAM 42 kB, of which certificates may be more.
+ * with the metadata of the broker. Measured: 15 kB; with TLS and SCRAM 42 kB, of which certificates may be more.
  */
 const CONNECT_BYTES = 24 * 1_024;
 const SECURE_CONNECT_BYTES = 56 * 1_024;

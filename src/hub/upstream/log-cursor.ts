@@ -204,7 +204,7 @@ export class LogCursor {
   }
 
   /**
-   * An earlier copy of the log was restored, which reuses ids. A reader that tells entries apart by their ids may take
+   * An earlier copy of the log was restored, which reuses ids. A reader that distinguishes entries by their ids may take
    * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
    */
   #followRestoredCopy({ logId, headId }: LineState): void {

@@ -64,7 +64,7 @@ export class FakeTransport implements Transport {
   readonly name: Transport['name'];
   maxBytes = 1_000_000;
   connectBytes = 1_000;
-  /** What it says of each log; undefined: it does not tell. */
+  /** Its report for each log; undefined: it reports nothing. */
   at: number | undefined;
   /** What it does with the next batches; afterwards it stores them. */
   outcomes: (SendOutcome | 'hang')[] = [];

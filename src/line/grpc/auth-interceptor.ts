@@ -92,7 +92,7 @@ export class AuthInterceptor {
   }
 }
 
-/** Monotonic time by which an answer must be on its way; grpc-js gives wall-clock time, of which only the distance counts. */
+/** Monotonic time by which an answer must be sent; grpc-js gives wall-clock time, of which only the distance counts. */
 function deadlineOf(call: ServerInterceptingCallInterface, clock: Clock): number | undefined {
   const deadline = Number(call.getDeadline());
   if (!Number.isFinite(deadline)) return undefined;

@@ -16,7 +16,7 @@ export const MAX_NOTE_BYTES = 4 * KIB;
 const MAX_RECEIVE_BYTES = MAX_RAW_DATA_BYTES + 64 * KIB;
 /**
  * Messages larger than this (most packets are far smaller) need one of a few slots, of all and of one connection: 128 of
- * 1 MiB on each of four connections took the line from 89 MB to 1 GB. Each is held about six times on its way to the log.
+ * 1 MiB on each of four connections took the line from 89 MB to 1 GB. Each is held about six times until it is in the log.
  */
 export const LARGE_MESSAGE_BYTES = 16 * KIB;
 export const MAX_LARGE_MESSAGES = 8;

@@ -104,7 +104,7 @@ test('a cancelled SendPacket reaches the line as a signal', async () => {
   await using s = await setUp();
   s.line.onSend = ({ signal }) =>
     new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller went away')));
+      signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller disconnected')));
     });
   const cancel = new AbortController();
   const call = s.client.sendPacket({ payload: Buffer.from('x') }, { signal: cancel.signal });

@@ -117,7 +117,7 @@ interface Wanted {
 }
 
 /**
- * Entries as they were stamped, or with what `markAt` says of their stamps. Their data are views of the batch: fit to be
+ * Entries as they were stamped, or with the marks that `markAt` gives their stamps. Their data are views of the batch: fit to be
  * passed on, not kept.
  */
 export function unpack(batch: Batch, wanted: Wanted, markAt?: (id: number) => Mark): LogEntry[] {

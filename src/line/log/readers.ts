@@ -92,7 +92,7 @@ const MIB = 1024 * KIB;
 export const READ_BUDGET_BYTES = 32 * MIB;
 /** What every reader may hold: a page of small entries, and room for the block that filled it. */
 export const READER_ALLOWANCE_BYTES = 128 * KIB;
-/** An entry waits as the page that it was read in, as a message, as the frame of the message, and twice on its way through Node's streams. */
+/** An entry waits as the page that it was read in, as a message, as the frame of the message, and twice in Node's streams. */
 const COPIES = 5;
 
 /** A client that has taken nothing for so long, while others wait for what it holds, has stopped: its stream is ended. */

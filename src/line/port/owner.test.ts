@@ -156,7 +156,7 @@ class World {
     });
   }
 
-  /** Lets promises and file writes that are under way come to their end. */
+  /** Lets promises and file writes that are under way complete. */
   async until(condition: () => boolean, what: string): Promise<void> {
     for (let i = 0; i < 2_000 && !condition(); i += 1) await new Promise((resolve) => setImmediate(resolve));
     assert.ok(condition(), what);
@@ -340,14 +340,17 @@ describe('the port owner', () => {
     assert.deepEqual(world.recorded, []);
   });
 
-  it('sends nothing for a caller that went away while its packet was first in line', async () => {
+  it('sends nothing for a caller that cancelled while its packet was first in the queue', async () => {
     await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 0;
-    const away = new AbortController();
-    const gone = world.send('gone', { signal: away.signal });
+    const cancelled = new AbortController();
+    const gone = world.send('gone', { signal: cancelled.signal });
     const waits = world.send('waits', { caller: 'c' });
-    away.abort();
-    await assert.rejects(gone, { code: 'NOT_SENT', message: /went away.*; 0 of 4 bytes had reached the port/ });
+    cancelled.abort();
+    await assert.rejects(gone, {
+      code: 'NOT_SENT',
+      message: /cancelled or disconnected.*; 0 of 4 bytes had reached the port/,
+    });
     world.device.accepts = undefined;
     await waits;
     assert.deepEqual(world.recorded, [{ dir: 0, data: 'waits', note: '' }]);

@@ -1,5 +1,5 @@
 /**
- * The serial ports that the kernel knows, from /sys/class/tty, and what its attributes, device numbers and driver table say of
+ * The serial ports that the kernel knows, from /sys/class/tty, and what its attributes, device numbers and driver table say about
  * them. Works without udev; a bad entry is left out and spoils no other.
  */
 import { readdir, readFile, readlink, realpath } from 'node:fs/promises';

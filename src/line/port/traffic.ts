@@ -263,7 +263,7 @@ function late(): LinesideError {
 }
 
 function cancelled(): LinesideError {
-  return new LinesideError('NOT_SENT', 'the caller went away before the packet reached the port');
+  return new LinesideError('NOT_SENT', 'the caller cancelled or disconnected before the packet reached the port');
 }
 
 // Packets that wait for the line. Bounded in packets and bytes, and fair: callers take turns, and each caller's packets keep their

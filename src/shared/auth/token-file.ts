@@ -37,7 +37,7 @@ export function changeTokenFile(file: string, change: (text: string, exists: boo
     // An editor, or an older lineside, takes no lock.
     if (readTokensFile(file) === text) return;
     throw new LinesideError('CONFLICT', `cannot change ${file}: another program wrote it at the same time`, {
-      hint: 'Look at what it holds now, then repeat the command.',
+      hint: 'Check its contents, then repeat the command.',
     });
   });
 }

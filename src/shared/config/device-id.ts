@@ -1,7 +1,7 @@
 /** The name of this box where the configuration gives it none. */
 import { createHash } from 'node:crypto';
 
-/** 64 bits: enough to tell any fleet's boxes apart. */
+/** 64 bits: enough to distinguish the boxes of any fleet. */
 const DIGITS = 16;
 
 /**

@@ -125,7 +125,7 @@ function withHanded(config: Config, { grpc, http }: Handed): Config {
 
 /**
  * Addresses of the LAN whose sockets systemd opened need TLS. If no certificate is configured they are left alone: a box that
- * does not log for want of a certificate would be the worse one. A certificate that cannot be used is the listener's to report.
+ * does not log because a certificate is missing would be the worse one. A certificate that cannot be used is the listener's to report.
  */
 function withoutUnservable(config: Config): { config: Config; unserved: readonly string[] } {
   const unserved: string[] = [];

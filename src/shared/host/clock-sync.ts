@@ -1,6 +1,6 @@
 /**
  * Whether the wall clock is known to be right. systemd-timesyncd says so by a file in /run, which an unprivileged
- * process may look at (asking the kernel would need a system call that the units forbid). The file is looked for once a
+ * process may read (asking the kernel would need a system call that the units forbid). The file is looked for once a
  * second, from memory, until it is there: no reader has to know sooner, and a directory that is not there yet needs no
  * case of its own.
  *

@@ -9,11 +9,11 @@ import { type Check, SystemdReport, Watchdog } from './health-report.ts';
 function reportTo(listens = true) {
   const clock = new FakeClock();
   const said: string[] = [];
-  const tell = (assignments: Readonly<Record<string, string>>): void => {
+  const notify = (assignments: Readonly<Record<string, string>>): void => {
     const shown = Object.entries(assignments).filter(([name]) => name !== 'MONOTONIC_USEC');
     said.push(shown.map(([name, value]) => `${name}=${value}`).join(' '));
   };
-  const notifier = listens ? { watchdogIntervalMs: 60_000, tell } : undefined;
+  const notifier = listens ? { watchdogIntervalMs: 60_000, notify } : undefined;
   const report = new SystemdReport({ notifier, clock, logger: silentLogger });
   return { clock, said, report };
 }

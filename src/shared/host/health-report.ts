@@ -47,12 +47,12 @@ export class SystemdReport {
 
   /** The step of the start under way. */
   stage(text: string): void {
-    this.#o.notifier?.tell({ STATUS: text, ...extended(STAGE_LIMIT_MS) });
+    this.#o.notifier?.notify({ STATUS: text, ...extended(STAGE_LIMIT_MS) });
   }
 
   /** The start has failed. */
   failed(why: string): void {
-    this.#o.notifier?.tell({ STATUS: why });
+    this.#o.notifier?.notify({ STATUS: why });
   }
 
   /** The start is done. */
@@ -61,8 +61,8 @@ export class SystemdReport {
     if (notifier === undefined) return;
     this.#healthReport = healthReport;
     this.#ready(await this.#text());
-    const { watchdogIntervalMs: intervalMs, tell } = notifier;
-    const feed = (): void => tell({ WATCHDOG: '1' });
+    const { watchdogIntervalMs: intervalMs, notify } = notifier;
+    const feed = (): void => notify({ WATCHDOG: '1' });
     if (intervalMs !== undefined) {
       this.#watchdog = new Watchdog({ intervalMs, feed, checks: healthReport.checks, clock, logger });
     }
@@ -71,7 +71,7 @@ export class SystemdReport {
 
   reloading(): void {
     // CLOCK_MONOTONIC, as systemd compares it.
-    this.#o.notifier?.tell({ RELOADING: '1', MONOTONIC_USEC: String(process.hrtime.bigint() / 1_000n) });
+    this.#o.notifier?.notify({ RELOADING: '1', MONOTONIC_USEC: String(process.hrtime.bigint() / 1_000n) });
   }
 
   /** `remark` stays behind the status until the next reload; '' is none. */
@@ -87,18 +87,18 @@ export class SystemdReport {
     this.#healthReport = undefined;
     this.#watchdog?.stop();
     this.#timer?.cancel();
-    this.#o.notifier?.tell({ STOPPING: '1', STATUS: 'stopping', ...extended(limitMs) });
+    this.#o.notifier?.notify({ STOPPING: '1', STATUS: 'stopping', ...extended(limitMs) });
   }
 
   #ready(status: string): void {
     this.#said = status;
-    this.#o.notifier?.tell({ READY: '1', STATUS: status });
+    this.#o.notifier?.notify({ READY: '1', STATUS: status });
   }
 
   async #look(): Promise<void> {
     const text = await this.#text();
     if (this.#healthReport === undefined) return;
-    if (text !== this.#said) this.#o.notifier?.tell({ STATUS: text });
+    if (text !== this.#said) this.#o.notifier?.notify({ STATUS: text });
     this.#said = text;
     this.#arm();
   }

@@ -39,7 +39,7 @@ export const hostRules: readonly Rule<HostFacts>[] = [
     name: 'HostThrottled',
     severity: 'warning',
     value: ({ throttled }) => Number(throttled === 'yes'),
-    summary: () => 'the processor is slowed down, by heat or for want of voltage',
+    summary: () => 'the processor is throttled because of heat or low voltage',
     expr: 'lineside_host_throttled == 1',
     title: 'The processor of BOX is throttled',
     means: 'The processor is throttled, because of heat or low voltage.',

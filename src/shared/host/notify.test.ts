@@ -17,8 +17,8 @@ for (const [what, nameIn] of [
     const socket = await openNotifySocket(t, nameIn(temporaryDirectory(t)));
     const notifier = await createNotifier({ NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: '60000000' }, silentLogger);
     assert.equal(notifier?.watchdogIntervalMs, 60_000);
-    notifier.tell({ READY: '1', STATUS: 'open /dev/ttyAMA0, größer' });
-    notifier.tell({ STOPPING: '1', STATUS: 'stopping:\n  two lines' });
+    notifier.notify({ READY: '1', STATUS: 'open /dev/ttyAMA0, größer' });
+    notifier.notify({ STOPPING: '1', STATUS: 'stopping:\n  two lines' });
     await socket.waitFor(({ fields }) => fields['STOPPING'] === '1');
     assert.deepEqual(
       socket.messages.map((message) => message.text),
@@ -53,13 +53,13 @@ test('keeps what lasts until systemd receives again, and warns once', async (t) 
   const { logger, lines: warnings } = recordingLogger();
   const env = { NOTIFY_SOCKET: path, WATCHDOG_USEC: '1000000' };
   const notifier = await createNotifier(env, logger);
-  notifier?.tell({ READY: '1', STATUS: 'first' });
-  notifier?.tell({ WATCHDOG: '1' });
-  notifier?.tell({ STATUS: 'second' });
+  notifier?.notify({ READY: '1', STATUS: 'first' });
+  notifier?.notify({ WATCHDOG: '1' });
+  notifier?.notify({ STATUS: 'second' });
   assert.deepEqual(warnings, ['warn systemd could not be notified of the state of the service error="sendto: ENOENT"']);
   const socket = await openNotifySocket(t, path);
-  notifier?.tell({ STATUS: 'third' });
-  notifier?.tell({ STATUS: 'fourth' });
+  notifier?.notify({ STATUS: 'third' });
+  notifier?.notify({ STATUS: 'fourth' });
   await socket.waitFor(({ fields }) => fields['STATUS'] === 'fourth');
   assert.deepEqual(
     socket.messages.map(({ text }) => text),
@@ -73,9 +73,9 @@ test('never waits for a receiver that does not read', async (t) => {
   const full = 'x'.repeat(60_000);
   const from = process.hrtime.bigint();
   // The receiver is another process: it cannot keep up with what comes in one turn.
-  for (let i = 0; i < 2_000; i++) notifier?.tell({ STATUS: full });
+  for (let i = 0; i < 2_000; i++) notifier?.notify({ STATUS: full });
   assert.ok(process.hrtime.bigint() - from < 10_000_000_000n);
-  notifier?.tell({ READY: '1', STATUS: 'in the end' });
-  notifier?.tell({ STATUS: 'last' });
+  notifier?.notify({ READY: '1', STATUS: 'in the end' });
+  notifier?.notify({ STATUS: 'last' });
   assert.ok((await socket.waitFor(({ fields }) => fields['STATUS'] === full)).text.length > 60_000);
 });

@@ -6,7 +6,7 @@ export interface Notifier {
   /** WATCHDOG_USEC of this process; undefined: no watchdog waits for it. */
   readonly watchdogIntervalMs: number | undefined;
   /** Sends assignments: READY=1, STATUS=..., WATCHDOG=1. */
-  readonly tell: (assignments: Readonly<Record<string, string>>) => void;
+  readonly notify: (assignments: Readonly<Record<string, string>>) => void;
 }
 
 /** Variables that a child must not inherit. */
@@ -31,7 +31,7 @@ export async function createNotifier(
   const isOurs = pid === undefined || Number(pid) === process.pid;
   const intervalMs = Number(usec) / US_PER_MS;
   const watchdogIntervalMs = isOurs && intervalMs > 0 ? intervalMs : undefined;
-  return { watchdogIntervalMs, tell: teller(await openSocket(name), logger) };
+  return { watchdogIntervalMs, notify: notifierOf(await openSocket(name), logger) };
 }
 
 async function openSocket(name: string): Promise<Send> {
@@ -49,7 +49,7 @@ async function openSocket(name: string): Promise<Send> {
   }
 }
 
-function teller(send: Send, logger: Logger): Notifier['tell'] {
+function notifierOf(send: Send, logger: Logger): Notifier['notify'] {
   const unsent = new Map<string, string>();
   let isDeaf = false;
   return (assignments) => {

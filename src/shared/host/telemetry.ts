@@ -103,7 +103,7 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
 
 type Failed = (what: string, error: unknown) => void;
 
-/** What the machine says of itself now; `dir`: on the disk in question. */
+/** The facts of the machine now; `dir`: on the disk in question. */
 export async function sampleHost(dir: string, roots: SensorRoots, failed: Failed = () => {}): Promise<Sampled> {
   const without = <T>(what: string, unknown: T): ((error: unknown) => T) => {
     return (error) => {

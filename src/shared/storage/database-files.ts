@@ -48,7 +48,7 @@ export class DatabaseFiles {
   readonly #pageSize: number;
   readonly #pageCount;
   readonly #walSizes;
-  /** Stays open as long as the connection: to close any descriptor of a file gives up the process's locks on that file. */
+  /** Stays open as long as the connection: closing any descriptor of a file releases the process's locks on that file. */
   readonly #file: number;
   readonly #main: BigIntStats;
   #wal: BigIntStats | undefined;

@@ -71,7 +71,7 @@ export function checkReadable(connection: Database.Database, migrations: Migrati
   throw new LinesideError(
     'INTERNAL',
     `${connection.name} has schema version ${version}, this program knows ${migrations.length}`,
-    { hint: 'It was written by a newer lineside: install that version, or move the file away.' },
+    { hint: 'It was written by a newer lineside: install that version, or move the file to another directory.' },
   );
 }
 

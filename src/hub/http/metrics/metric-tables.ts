@@ -118,10 +118,10 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     (h) => h.storage.waitingChanges,
   ],
   ['refdata_damaged', '1: refdata.db was found damaged.', (h) => h.storage.isDamaged],
-  ['refdata_full', '1: changes are refused for want of room.', (h) => h.storage.isFull],
+  ['refdata_full', '1: changes are refused because there is no room.', (h) => h.storage.isFull],
   [
     'http_refused_callers_total',
-    'Requests refused for want of a good token or role, and connections closed beyond a limit.',
+    'Requests refused because the token or the role is not sufficient, and connections closed beyond a limit.',
     (h) => h.http.refusedCallers,
   ],
   [
@@ -143,7 +143,7 @@ const flag = (state: TriState): Figure => (state === 'unknown' ? undefined : sta
 export const hostMetrics: readonly Metric<HostFacts>[] = [
   ['uptime_seconds', 'Since the machine was switched on.', (m) => m.uptimeSeconds],
   ['temperature_celsius', 'Of the processor.', (m) => m.temperatureCelsius],
-  ['throttled', '1: the processor is slowed down.', ({ throttled }) => flag(throttled)],
+  ['throttled', '1: the processor is throttled.', ({ throttled }) => flag(throttled)],
   ['under_voltage', '1: the supply voltage is too low.', ({ underVoltage }) => flag(underVoltage)],
   ['memory_bytes', 'Memory.', (m) => m.memory.totalBytes],
   ['memory_available_bytes', 'Memory that is available.', (m) => m.memory.availableBytes],

@@ -72,7 +72,7 @@ export function openapiDocument(parts: RouteParts): string {
       title: 'lineside',
       version: parts.version,
       description:
-        'Dictionaries of records with validity, their changes, and the outbox and webhooks that tell of them; the serial line and its log. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
+        'Dictionaries of records with validity, their changes, and the outbox and webhooks that report them; the serial line and its log. Errors are RFC 9457 problem details; decide by their code. Times are RFC 3339 with an offset.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     components: {

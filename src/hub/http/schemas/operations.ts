@@ -12,7 +12,7 @@ export const AuditQuery = exact({
 const figure = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: unknown.` });
 const yesOrNo = (description: string) =>
-  choice(['yes', 'no', 'unknown'], `${description} unknown: the kernel does not tell, which is not "no".`);
+  choice(['yes', 'no', 'unknown'], `${description} unknown: the kernel does not report it, which does not mean "no".`);
 
 export const operationComponents = {
   OutboxStatus: exact({
@@ -93,7 +93,7 @@ export const operationComponents = {
     uptimeSeconds: count('Since the machine was switched on.'),
     ageSeconds: count('Of what was measured.'),
     temperatureCelsius: figure('Of the processor.'),
-    throttled: yesOrNo('The processor is slowed down now, by heat or for want of voltage.'),
+    throttled: yesOrNo('The processor is throttled now, because of heat or low voltage.'),
     underVoltage: yesOrNo('The supply voltage is too low now.'),
     memory: exact({ totalBytes: figure('All there is.'), availableBytes: figure('Without swapping.') }),
     load: exact({
@@ -106,7 +106,9 @@ export const operationComponents = {
       freeBytes: figure('Free on it.'),
       writtenBytes: figure('To the whole card since the machine was switched on.'),
       writtenBytesEver: figure('To the file system since it was made (ext4).'),
-      lifeUsedPercent: figure('Of the life time of the card at most; eMMC tells in steps of ten, SD cards do not.'),
+      lifeUsedPercent: figure(
+        'Upper limit of the used life time of the card. eMMC reports it in steps of ten; SD cards do not report it.',
+      ),
       reserve: choice(
         ['normal', 'warning', 'urgent', 'unknown'],
         'Spare blocks of the card; warning: 80 % are used, urgent: 90 %.',

@@ -141,7 +141,7 @@ export const WebhookQuery = {
 
 export const subscriptionId = Type.String({ description: 'id of the subscription.', examples: ['3'] });
 export const deliveryId = Type.String({
-  description: 'Unique, the same on every attempt: subscribers tell repeats by it.',
+  description: 'Unique, the same on every attempt: subscribers recognize repeats by it.',
   examples: ['1042-9f86d081884c7d65'],
 });
 function listOrAll(items: object, description: string): TSchema {

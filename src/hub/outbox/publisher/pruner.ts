@@ -70,7 +70,7 @@ export class Pruner {
     const slice = { after: this.#after, upTo: this.#unneeded(end), before };
     if (slice.upTo > slice.after) {
       if (this.#sql.hasOld.get(slice) !== undefined) {
-        // Evaluated again inside the transaction: while it waited for the write slot, webhooks may have come to need more rows.
+        // Evaluated again inside the transaction: while it waited for the write slot, webhooks may need more rows now.
         await store.maintain(() => this.#removeOld({ ...slice, upTo: this.#unneeded(slice.upTo) }));
       }
       this.#after = slice.upTo;

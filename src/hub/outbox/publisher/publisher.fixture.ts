@@ -108,7 +108,7 @@ export class FakeBroker implements Broker {
     this.offers++;
     if (!this.#connected) return 'offline';
     if (this.#outstanding.size >= this.capacity) return 'full';
-    if (this.#outstanding.has(message.id)) throw new Error(`${message.id} is on its way already`);
+    if (this.#outstanding.has(message.id)) throw new Error(`${message.id} is in flight already`);
     this.#outstanding.set(message.id, message);
     this.mostOutstanding = Math.max(this.mostOutstanding, this.#outstanding.size);
     this.#queue.push(message);

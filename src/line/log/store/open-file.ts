@@ -96,7 +96,7 @@ function strayWal(path: string): string {
 function refuseDirectory(path: string): void {
   if (existsSync(path) && statSync(path).isDirectory()) {
     throw new LinesideError('INTERNAL', `${path} is a directory`, {
-      hint: 'Move it away: the log is a file of that name.',
+      hint: 'Move it to another directory: the log is a file of that name.',
     });
   }
 }

@@ -17,7 +17,7 @@ export function ptyOf(t: TestContext): Pty {
   return pty;
 }
 
-/** A descriptor of the slave beside the one under test, to look at the line's settings. */
+/** A descriptor of the slave beside the one under test, to read the line's settings. */
 export function watchedBy(t: TestContext, pty: Pty): number {
   const fd = openSync(pty.slavePath, constants.O_RDWR | constants.O_NOCTTY);
   t.after(() => closeSync(fd));
