@@ -61,7 +61,7 @@ describe('what a hostile box sends to a collector', () => {
     const bytes = MAX_BATCH_BYTES - 100;
     const batches = Array.from({ length: 40 }, (_, at) => ({ after: at, through: at + 1, bytes }));
     const pushed = connect(t, link.port).pushed(...batches);
-    await until('the first batch is on its way to the disk', () => isWriting);
+    await until('the first batch is being written', () => isWriting);
     await settled(() => link.sent());
     // One is at the disk, the next may wait in gRPC: not the sixteen that grpc-js reads ahead.
     assert.ok(link.sent() < 3 * MAX_BATCH_BYTES, `${link.sent()} bytes were taken`);

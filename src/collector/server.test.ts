@@ -213,7 +213,7 @@ describe('tokens of a collector', () => {
     await refused(other.position(), Status.UNAUTHENTICATED, /no such token/);
   });
 
-  it("are nobody's where the file is not what it should be", async (t) => {
+  it('belong to no box if the file is invalid', async (t) => {
     const { port, token, tokens } = await withToken(t);
     writeFileSync(tokens, `box-1 ${token}\n`);
     await refused(connect(t, port, token).position(), Status.UNAUTHENTICATED, /no such token/);

@@ -50,7 +50,7 @@ const MARK_BYTES = 8;
 const ends = [MARK_BYTES + first, MARK_BYTES + first + second, MARK_BYTES + first + second + third];
 
 describe('a log of the collector', () => {
-  it('resumes behind the last whole record, whatever byte the file was cut off at', async () => {
+  it('resumes behind the last whole record, at whatever byte the file was truncated', async () => {
     const whole = place();
     await write(whole.dir, three);
     assert.equal(readFileSync(join(whole.dir, FILE)).length, ends[2]);

@@ -89,7 +89,7 @@ judged('the machine', judgeMachine, host, [
   ['too little voltage', { underVoltage: 'yes' }, 'failed', /voltage.*power supply/],
   ['little memory', { memory: { totalBytes: gib, availableBytes: 1 } }, 'warning', /memory/],
   ['a worn card', { disk: { ...host.disk, lifeUsedPercent: 100 } }, 'failed', /new card/],
-  ['a machine that tells nothing', { temperatureCelsius: null, underVoltage: 'unknown' }, 'ok', /unknown/],
+  ['a machine that reports nothing', { temperatureCelsius: null, underVoltage: 'unknown' }, 'ok', /unknown/],
 ]);
 
 const slot = { name: 'a', trying: false, dataLost: false, updateFailed: false };

@@ -69,12 +69,7 @@ table('the broker', [
   ['no answer at all', unconnected([]), 'failed', /does not answer a Kafka client/],
   ['a port that wants a login', unconnected([closed], 'ssl'), 'failed', /seems to want a login.*sasl_ssl/],
   ['a missing topic', topic(0, 'does not exist, and kafka.create_topics is false'), 'warning', /missing.*creates it/],
-  [
-    'a topic that is not for this user',
-    topic(0, 'could not be looked at: it lacks the ACL'),
-    'failed',
-    /not authorised/,
-  ],
+  ['a topic that is not for this user', topic(0, 'could not be checked: it lacks the ACL'), 'failed', /not authorised/],
 ]);
 
 table('the collector', [

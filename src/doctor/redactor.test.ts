@@ -36,7 +36,7 @@ const quoted: Readonly<Record<string, Syntax>> = {
   'a shell': (name, secret) => `export ${name.replaceAll(/[.-]/g, '_')}='${secret.replaceAll("'", `'\\''`)}'\n`,
   "Node's inspect": (name, secret) => `{ '${name}': ${JSON.stringify(secret)} }`,
   'a log of this house': (name, secret) => `info connected host=a ${name}=${JSON.stringify(secret)} more=1`,
-  'a quote that is cut off': (name, secret) => `${name}: ${JSON.stringify(secret).slice(0, -1)}`,
+  'a truncated quote': (name, secret) => `${name}: ${JSON.stringify(secret).slice(0, -1)}`,
 };
 const bare: Readonly<Record<string, Syntax>> = {
   'an INI file': (name, secret) => `[a]\n${name}=${secret}\nnext=1\n`,
@@ -48,7 +48,7 @@ const bare: Readonly<Record<string, Syntax>> = {
   'Ruby and Perl': (name, secret) => `:${name} => ${secret}`,
   XML: (name, secret) => `<a><${name}>${secret.replaceAll(/[<>]/g, '')}</${name}></a>`,
   'several words': (name, secret) => `${name}: correct horse ${secret} staple`,
-  'a line that goes on': (name, secret) => `${name}=first\\\n${secret}\nnext=1`,
+  'a line that continues': (name, secret) => `${name}=first\\\n${secret}\nnext=1`,
 };
 const options: Readonly<Record<string, Syntax>> = {
   'an option of a command': (name, secret) => `run --${name} ${secret} --verbose`,
@@ -92,10 +92,10 @@ describe('the redactor', () => {
   const token = newToken();
   const hash = createHash('sha256').update(token).digest('hex');
   const looks: readonly (readonly [string, string, string])[] = [
-    ['a token of lineside by itself', `caller used ${token}, refused`, token],
+    ['a token of lineside alone', `caller used ${token}, refused`, token],
     ['a token where a file belongs', `cannot read '${token}'`, token],
     ['the hash of a token', `{"sha256": "${hash}", "name": "me"}`, hash],
-    ['a hash by itself', `seen ${hash} today`, hash],
+    ['a hash alone', `seen ${hash} today`, hash],
     ['a Bearer header', `curl -H 'Authorization: Bearer abc.DEF-123'`, 'abc.DEF-123'],
     ['Bearer without its header', 'sent Bearer abcDEF123456 to it', 'abcDEF123456'],
     ['Basic', 'header "Basic dXNlcjpwYXNzd29yZA=="', 'dXNlcjpwYXNzd29yZA'],
@@ -103,7 +103,7 @@ describe('the redactor', () => {
     ['user of a URL', 'to amqp://hunter2secret@broker.example', 'hunter2secret'],
     ['a private key', `key:\n${pem}\nnext`, key.slice(10, 40)],
     ['a private key in one line', JSON.stringify({ a: pem }), key.slice(70, 100)],
-    ['a private key that is cut off', pem.slice(0, 150), key.slice(10, 40)],
+    ['a truncated private key', pem.slice(0, 150), key.slice(10, 40)],
     [
       'a private key in a journal',
       pem

@@ -53,7 +53,7 @@ it("rights are judged for the units' own users, whether they run or not", async 
     await said(checkPermissions, context),
     new RegExp(`failed: the service \\(user 990\\) may not write in data\\.dir \\(${owner}`),
   );
-  // One that runs, as somebody else.
+  // One that runs as another user.
   put(root, 'sys/fs/cgroup/system.slice/lineside.service/cgroup.procs', '77\n');
   put(root, 'proc/77/status', 'Name:\tnode\nUid:\t1234\t1234\t1234\t1234\nGid:\t5\t5\t5\t5\nGroups:\t20 \n');
   assert.match(await said(checkPermissions, context), /failed: the service \(user 1234\) may not write in data\.dir/);

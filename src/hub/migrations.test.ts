@@ -40,7 +40,7 @@ test('a file from before there were webhooks keeps its events, and none of them 
   assert.equal(await store.commit(author, (change) => change.emit(recordEvent('d'))), 4);
 });
 
-test('of a dictionary that was widened before, the audit tells which records are from before', async (t) => {
+test('the audit shows which records of a dictionary are older than its wider scope', async (t) => {
   const dir = temporaryDirectory(t);
   const { connection: before } = openRefdataFile(dir, hubMigrations.slice(0, 2));
   before.exec(`
@@ -84,7 +84,7 @@ test('killed while the tables are made: the next start makes them', async (t) =>
   t.after(() => child.kill('SIGKILL'));
   const look = async (what: () => boolean): Promise<void> => {
     while (!what()) {
-      assert.equal(child.exitCode, null, 'it ended by itself');
+      assert.equal(child.exitCode, null, 'it exited before the kill');
       await sleep(10);
     }
   };

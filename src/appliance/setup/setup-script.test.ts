@@ -63,7 +63,7 @@ test('Node starts, and the card is writable, only while there is something to do
   assert.deepEqual(start(), []);
 });
 
-test('what was cut off, and an identity that is gone, is seen to', () => {
+test('an interrupted set-up and a missing identity are repaired', () => {
   start();
   mkdirSync(trial.box.path('/etc/lineside/setup/pending'));
   assert.deepEqual(start(), WORKED);

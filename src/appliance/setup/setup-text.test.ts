@@ -127,7 +127,7 @@ test('wpa_supplicant reads a name and a key, whatever they are made of', () => {
       ['', 'key_mgmt: 0x4'],
     ] as const) {
       writeFileSync(join(dir, 'wpa.conf'), wpaFile({ ...wifi, psk }).replace('/run/wpa_supplicant', dir));
-      // It ends for want of the interface, after it has read the file.
+      // It exits because the interface is missing, after it has read the file.
       const args = ['-c', join(dir, 'wpa.conf'), '-i', 'none-such0', '-D', 'wired', '-dd'];
       const said = spawnSync('/usr/sbin/wpa_supplicant', args, { encoding: 'utf8', timeout: 10_000 }).stdout;
       assert.equal(said.match(/start of a new network block/g)?.length, 1, said);

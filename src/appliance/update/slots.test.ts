@@ -35,7 +35,7 @@ test('every state that is written is 64 bytes, is read back, and ends in a line 
   }
 });
 
-test('a file with one byte changed is another state or none, and never one that starts a slot nobody named', () => {
+test('a file with one byte changed is another state or none, and never one that starts a slot that was not named', () => {
   const whole = renderSlots(onTrial('a'));
   for (let at = 0; at < whole.length; at++) {
     for (const byte of ['\0', ' ', 'a', 'b', '-', '0', '9', '\n', 'x']) {

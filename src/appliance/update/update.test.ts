@@ -184,7 +184,7 @@ test('a bundle that lies on a failing medium is found out, and nothing is switch
   assert.deepEqual(parseSlots(slotText(box)), settled('a'));
 });
 
-test('boot files that read differently once they are verified are not started: nobody signed them', (t) => {
+test('boot files that change after verification are not started: they are not signed', (t) => {
   const box = testBox(t);
   const file = box.bundle();
   const flip = (step: string): void => {

@@ -44,7 +44,7 @@ test('a box is its records, in whatever order they come, of whatever case', () =
   ]);
 });
 
-test('what a box says of itself and cannot be so is left out', () => {
+test('impossible values in the announcement of a box are omitted', () => {
   const facts = txt('x', 'http=0', 'id=a b', 'version=\u001b[2J', 'fp=123', '=', 'http', 'id=later');
   const [found] = collected(...box('x'), facts).found();
   assert.deepEqual([found?.httpPort, found?.deviceId, found?.version, found?.fingerprint], [null, null, null, null]);

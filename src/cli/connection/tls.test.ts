@@ -111,7 +111,7 @@ it('the line is found by the environment alone', async () => {
   assert.equal((await run(['config', '--tls'], { env })).stdout, 'closed\n');
 });
 
-/** Somebody who speaks TLS and keeps every byte that is said to him. */
+/** A TLS peer that keeps every byte that it receives. */
 async function listener(options: TlsOptions): Promise<{ host: string; heard: () => number; met: () => number }> {
   let heard = 0;
   let met = 0;

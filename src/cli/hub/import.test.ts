@@ -91,7 +91,7 @@ describe('import', () => {
     assert.equal(hub.imported.length, 20);
   });
 
-  it('tells the refusal of a bundle that the hub does not read to its end', async () => {
+  it('reports the refusal of a bundle that the hub does not read completely', async () => {
     hub.override = (request, response) => {
       const problem = new Refusal(413, 'TOO_LARGE', 'the bundle is too large').problem;
       response.writeHead(413, { 'content-type': 'application/problem+json' }).end(JSON.stringify(problem));
@@ -158,7 +158,7 @@ describe('import', () => {
       body = request.once('data', () => request.pause()).once('close', () => (aborted = !request.complete));
     };
     const stopped = start(['import', big], { httpSocket, errorTty: { columns: 70 } });
-    await until('it is on its way', () => hub.asked.length === 1);
+    await until('it is in flight', () => hub.asked.length === 1);
     stopped.signal('SIGINT');
     const outcome = await stopped.done;
     assert.equal(outcome.status, 130);

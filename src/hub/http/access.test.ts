@@ -61,7 +61,7 @@ describe('access', () => {
     assert.equal((await call('GET', '/api/v1/dictionaries', { token: tokens.reader })).status, 401);
   });
 
-  it('through the Unix socket is for whoever can open it, as "local", in every scope', async (t) => {
+  it('through the Unix socket is for every process that can open it, as "local", in every scope', async (t) => {
     const { call, socketPath } = await startTestServer(t);
     const json = { name: 'secret', title: 'S', scope: 'RESTRICTED' };
     const made = await call('POST', '/api/v1/dictionaries', { socketPath, json });
@@ -70,7 +70,7 @@ describe('access', () => {
     assert.equal((await call('GET', '/api/v1/admin/outbox', { socketPath, token: 'lsd_nobody' })).status, 200);
   });
 
-  it('is refused before the body is looked at', async (t) => {
+  it('is refused before the body is read', async (t) => {
     const { call, tokens } = await startTestServer(t);
     const nonsense = { body: '{', headers: { 'content-encoding': 'gzip' } };
     assert.equal((await call('POST', '/api/v1/dictionaries', nonsense)).status, 401);

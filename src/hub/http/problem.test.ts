@@ -38,7 +38,7 @@ describe('problems', () => {
     }
   });
 
-  it('tell nothing of what was not foreseen, neither to the caller nor in the log', async (t) => {
+  it('disclose nothing of unforeseen failures, neither to the caller nor in the log', async (t) => {
     const { logger, lines } = recordingLogger();
     const { ask, outbox } = await startTestServer(t, { logger });
     for (const failure of [
@@ -60,7 +60,7 @@ describe('problems', () => {
     for (const line of lines) assert.doesNotMatch(line, /customer/);
   });
 
-  it('say of unknown paths and methods what there is instead, and OPTIONS does no harm', async (t) => {
+  it('name the existing paths and methods if one is unknown, and OPTIONS does no harm', async (t) => {
     const { call, ask } = await startTestServer(t);
     for (const path of [
       '/nowhere',

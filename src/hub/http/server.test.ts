@@ -254,7 +254,7 @@ describe('connections', () => {
     assert.equal((await pending).status, 201);
   });
 
-  it('beyond the limit are refused, and others go on', async (t) => {
+  it('beyond the limit are refused, and others continue', async (t) => {
     const server = await startTestServer(t, { http: { max_connections: 3 } });
     const open = [1, 2, 3, 4].map(() => wire(t, server));
     await until('the extra ones to be closed', () => open.some((line) => line.ended));
@@ -263,7 +263,7 @@ describe('connections', () => {
     assert.equal((await server.call('GET', '/healthz', { socketPath: server.socketPath })).status, 200);
   });
 
-  it('from one address of the LAN are a quarter of the limit, and other addresses go on', async (t) => {
+  it('from one address of the LAN are a quarter of the limit, and other addresses continue', async (t) => {
     const server = await startTestServer(t, {
       http: { max_connections: 8, listen: ['0.0.0.0:0'], insecure: true },
     });
@@ -406,7 +406,7 @@ describe('listeners', () => {
     for (const one of wires) await one.rest();
   });
 
-  it('of TLS serve no client without a usable certificate, and this machine is served', async (t) => {
+  it('with TLS serve no client without a usable certificate, and this machine is served', async (t) => {
     const file = join(temporaryDirectory(t), 'x.pem');
     writeFileSync(file, 'no certificate');
     const { server, port } = await startTls(t, { tls: { cert_file: file, key_file: file } });

@@ -92,7 +92,7 @@ describe('why there is no connection', () => {
     assert.equal(troubleOf(line('Something new')).reason, 'h:1/bootstrap: Something new');
   });
 
-  it('tells a certificate from all else', () => {
+  it('distinguishes a certificate from other faults', () => {
     assert.equal(troubleOf(line('SSL handshake failed: x:certificate verify failed: y')).certificate, true);
     assert.equal(troubleOf(line('Connection refused')).certificate, false);
   });

@@ -159,7 +159,7 @@ test('a field named __proto__ is data like any other', () => {
   assert.deepEqual(previous({ toString: 1 }, {}), { toString: 1 });
 });
 
-test('the old version is the new one with previousData laid over it and what is new taken away', () => {
+test('the old version is the new one with previousData laid over it and the new fields removed', () => {
   fc.assert(
     fc.property(json, json, (before, data) => {
       const changed = Object.entries(plain(previous(before, data)));

@@ -57,7 +57,7 @@ describe('the items of a bundle', () => {
     );
   });
 
-  it('that are no JSON are still told apart; one that is too long is named', () => {
+  it('that are no JSON are still distinguished; one that is too long is named', () => {
     assert.deepEqual(split('json', '\ufeff { "items" : [ {"a":"]\\",}"} , nonsense,, 3 ] } \n'), [
       ['item 1', '{"a":"]\\",}"} '],
       ['item 2', ' nonsense'],

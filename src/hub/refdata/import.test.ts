@@ -197,7 +197,7 @@ describe('an import that runs', () => {
     return workers;
   }
 
-  /** Resolves when the import holds the write slot: nobody else's change is committed at once any more. */
+  /** Resolves when the import holds the write slot: no other change is committed at once any more. */
   async function begun(at: TemporaryRefdata): Promise<{ readonly waiting: Promise<unknown> }> {
     for (let i = 0; i < 100_000; i++) {
       let done = false;
@@ -239,7 +239,7 @@ describe('an import that runs', () => {
       if (items.length === 1) reads++;
       await turn();
     }
-    assert.ok(reads > 10, 'reads went on meanwhile');
+    assert.ok(reads > 10, 'reads continued meanwhile');
     const { txTime } = await running;
     await waiting;
     const late = await changed;

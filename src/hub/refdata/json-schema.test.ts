@@ -37,7 +37,7 @@ describe('a schema', () => {
     assert.deepEqual(tool({ name: 'a', toString: 1 }).length, 1, 'toString is additional, yet it is found');
   });
 
-  it('of draft-07 is told by its $schema', () => {
+  it('of draft-07 is recognized by its $schema', () => {
     const list = check({
       $schema: 'http://json-schema.org/draft-07/schema#',
       properties: { a: { items: [{ type: 'string' }, { type: 'number' }] } },

@@ -1,4 +1,4 @@
-/** Random histories against a model: what is stored, what is read as of a time, and what the outbox tells must agree. */
+/** Random histories against a model: what is stored, what is read as of a time, and the events of the outbox must agree. */
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';

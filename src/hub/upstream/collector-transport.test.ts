@@ -70,14 +70,14 @@ describe('the collector transport', () => {
     assert.deepEqual(to.state(), { connected: true, reason: '' });
   });
 
-  it('says in words that nothing listens where the collector is to be, and what to look at', async (t) => {
+  it('reports that nothing listens at the address of the collector, and what to check', async (t) => {
     const { port, stop } = await start(t);
     await stop();
     const lost = await send(transport(t, port), batch(0, 10));
     assert.match(JSON.stringify(lost), /unreached.*nothing listens there \(connection refused\).*upstream\.collector/);
   });
 
-  it('tells what is too large at any time from what may go later', async (t) => {
+  it('distinguishes a batch that is always too large from one that may be sent later', async (t) => {
     const { port } = await start(t);
     const to = transport(t, port);
     const faulty = await to.send(batch(0, 5, 10, 'x'.repeat(129)).encoded, batch(0, 5).range, never);

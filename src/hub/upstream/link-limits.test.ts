@@ -81,7 +81,7 @@ describe('the cap', () => {
     for (let wait = pace.waitMs(5_000, nowMs); wait > 0; wait = pace.waitMs(5_000, nowMs)) {
       nowMs += 100;
       pace.spent(1, nowMs);
-      assert.ok(nowMs < 6_000, 'it comes to nothing');
+      assert.ok(nowMs < 6_000, 'there is never an allowance');
     }
   });
 

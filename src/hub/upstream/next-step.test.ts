@@ -25,7 +25,7 @@ const rows: readonly [what: string, Partial<Situation>, does: string][] = [
   ['the log holds more', { hasMore: true, read: 'some' }, 'read'],
   ['some is read, and may have company soon', { read: 'some', lingerMs: 100 }, 'sending'],
   ['some is read, and has waited', { read: 'some', lingerMs: 0 }, 'pack'],
-  ['the line went away with some read', { read: 'some', lineAnswers: false }, 'pack'],
+  ['the line disconnected after some entries were read', { read: 'some', lineAnswers: false }, 'pack'],
   ['enough is read', { read: 'enough', hasMore: true, lingerMs: 100 }, 'pack'],
   ['times can be corrected', { correctable: true, read: 'enough', hasMore: true }, 'correct'],
   [
@@ -54,7 +54,7 @@ for (const [what, differs, does] of rows) {
   });
 }
 
-test('whatever the situation, it is never waited for nothing, and never past the next look at the line', () => {
+test('in every situation it waits only for a reason, and never past the next check of the line', () => {
   const flag = fc.boolean();
   const ms = fc.integer({ min: -1_000, max: 100_000 });
   const any = fc.record({

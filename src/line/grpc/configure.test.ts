@@ -92,7 +92,7 @@ test('a certificate that does not fit its key leaves loopback served, and the ne
   }
 });
 
-test('TLS comes to an address in the clear with a restart only', async (t) => {
+test('a plaintext address gets TLS with a restart only', async (t) => {
   const ca = new Authority(temporaryDirectory(t), 'ca');
   const pair = ca.issue('box', '/CN=box');
   await using s = await startTestServer({ grpc: { listen: ['0.0.0.0:0'], insecure: true } });

@@ -162,7 +162,7 @@ test('a client that does not read stops its reader, and gets every entry in orde
   await using s = await startTestServer();
   const total = 60_000;
   for (let i = 0; i < total; i++) s.log.record(1, i + 1, Buffer.alloc(100, i));
-  // grpc-js as a client reads on by itself until its first message is asked for: HTTP/2 by hand does not.
+  // grpc-js as a client reads on automatically until its first message is asked for: HTTP/2 by hand does not.
   const session = connectHttp2(`http://${s.address}`);
   try {
     const call = streamLogOn(session);
@@ -237,7 +237,7 @@ test('a socket left behind is replaced; one in use, or another file, is not', as
   assert.equal(statSync(path).size, 8);
 });
 
-test('an address in use is named if there is no other, and does not take the others away', async (t) => {
+test('an address in use is named if there is no other, and does not close the others', async (t) => {
   const blocker = createNetServer();
   await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve));
   try {

@@ -18,7 +18,7 @@ function segmentsOf(...list: readonly Segment[]): Segments {
 
 const entry = (id: number, timestampMs = 1_000): LogEntry => ({ id, dir: 1, timestampMs, data: Buffer.of(), note: '' });
 
-test('what a segment says of its entries', () => {
+test('the facts that a segment has about its entries', () => {
   const table: readonly (readonly [Segment['state'], number | undefined, string | undefined, number])[] = [
     ['synced', undefined, 'known', 0],
     ['unsynced', undefined, 'notSet', 0],

@@ -247,7 +247,7 @@ test('watch: nodes, links, permissions, directories that come, go and come again
   const watch = inventory.watch(() => void (calls += 1));
   t.after(() => watch.close());
   const notices = async (what: string, change: () => Promise<unknown>): Promise<void> => {
-    // Calls for the step before may still be on their way: only one that comes after the change counts.
+    // Calls for the step before may still be in flight: only one that comes after the change counts.
     await new Promise((resolve) => setTimeout(resolve, 20));
     const before = calls;
     await change();

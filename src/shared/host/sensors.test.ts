@@ -35,7 +35,7 @@ test('voltage and throttling are known only where the kernel reports them: silen
     [{ ...pi4, [throttledFile]: '1\n' }, both('yes', 'no')],
     [{ ...pi4, [throttledFile]: 'garbled\n' }, both('unknown', 'unknown')],
   ];
-  for (const [tree, told] of table) assert.deepEqual(power(sysTree(t, tree)), told, JSON.stringify(tree));
+  for (const [tree, reported] of table) assert.deepEqual(power(sysTree(t, tree)), reported, JSON.stringify(tree));
 });
 
 test('what the card reports of itself: bytes written, and wear where it is eMMC', (t) => {

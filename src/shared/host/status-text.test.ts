@@ -47,16 +47,16 @@ const well: HubFigures = {
   review: 0,
   refusing: '',
 };
-const away = (forSeconds: number): Partial<HubFigures> => ({
+const unreachable = (forSeconds: number): Partial<HubFigures> => ({
   waiting: 1_204,
   broker: { configured: true, connected: false, forSeconds },
 });
 const hubs: readonly [string, Partial<HubFigures>][] = [
   ['outbox 0 waiting, broker reached', {}],
-  ['outbox 1,204 waiting, broker unreachable for 40 s', away(49)],
-  ['outbox 1,204 waiting, broker unreachable for 1 min', away(119)],
-  ['outbox 1,204 waiting, broker unreachable for 3 h', away(4 * 3_600 - 1)],
-  ['outbox 1,204 waiting, broker unreachable for 12 d', away(12.9 * 86_400)],
+  ['outbox 1,204 waiting, broker unreachable for 40 s', unreachable(49)],
+  ['outbox 1,204 waiting, broker unreachable for 1 min', unreachable(119)],
+  ['outbox 1,204 waiting, broker unreachable for 3 h', unreachable(4 * 3_600 - 1)],
+  ['outbox 1,204 waiting, broker unreachable for 12 d', unreachable(12.9 * 86_400)],
   [
     'outbox 7 waiting, no broker configured',
     { waiting: 7, broker: { configured: false, connected: false, forSeconds: 0 } },

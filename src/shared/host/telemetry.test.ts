@@ -95,7 +95,7 @@ test('where nothing can be read or written, the start continues and reports it o
 
 test('a boot after one in which the hub was not stopped follows a loss of power', (t) => {
   const dir = temporaryDirectory(t);
-  // Each run of the hub: its boot, how it ends, and what it says of the boots so far.
+  // Each run of the hub: its boot, how it ends, and its report of the boots so far.
   const runs: readonly (readonly [
     bootId: string,
     ends: 'stopped' | 'killed',

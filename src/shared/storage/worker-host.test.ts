@@ -9,7 +9,7 @@ function startEcho(): WorkerHost<EchoCalls> {
   return new WorkerHost<EchoCalls>(besideModule('worker-host.fixture', import.meta.url));
 }
 
-test('answers come to their calls, buffers are handed over, errors keep their code', async (t) => {
+test('answers reach their calls, buffers are handed over, errors keep their code', async (t) => {
   const host = startEcho();
   t.after(() => host.terminate(1000));
   const buffer = new ArrayBuffer(8);

@@ -42,7 +42,7 @@ async function stalls({ log, call, tokens }: LineServer): Promise<void> {
 const ended = (reader: LogReader): Promise<true> => until('the stream ends', () => reader.hasEnded());
 
 describe('a page of the log', () => {
-  it('has each entry as it is stored, and where to go on from', async (t) => {
+  it('has each entry as it is stored, and the position from which to continue', async (t) => {
     const { log, read } = await startWithLine(t);
     log.record(RX, 1_700_000_000_001, Uint8Array.from([0, 255, 10]));
     log.record(TX, 1_700_000_000_002, Buffer.from('"quoted"\n'), 'a note: ünïcode "q"\n');
@@ -175,7 +175,7 @@ describe('a follower of the log', () => {
       clock.advance(STREAM_ALIVE_MS);
       return asked > 3;
     });
-    // One may have been on its way.
+    // One may have been in flight.
     assert.ok(reader.of('alive').length <= before + 1);
     assert.equal(reader.hasEnded(), false);
   });
@@ -331,7 +331,7 @@ describe('readers of the log', () => {
       return log.readers === 0;
     });
     gone.resume();
-    await until('it is cut off', () => gone.hasEnded(), 60_000);
+    await until('it is disconnected', () => gone.hasEnded(), 60_000);
     assert.ok(gone.of('entry').length < MAX_LOG_ENTRIES);
   });
 });

@@ -113,7 +113,7 @@ class Rig {
 }
 
 describe('the publish scheduler', () => {
-  test('of each key one row is on its way, the next when the one before is written', () => {
+  test('one row of each key is in flight; the next follows when the one before is written', () => {
     const rig = new Rig();
     rig.add('a a b a c');
     assert.deepEqual(rig.pump(), [1, 3, 5]);
@@ -132,7 +132,7 @@ describe('the publish scheduler', () => {
     assert.deepEqual(rig.pump(), [1, 2]);
   });
 
-  test('bytes on their way are bounded; one row goes whatever its size', () => {
+  test('bytes in flight are bounded; one row is sent whatever its size', () => {
     const rig = new Rig();
     rig.add('a', 5_000);
     rig.add('b c d e', 400);
@@ -310,10 +310,10 @@ describe('the publish scheduler', () => {
     for (let n = 0; n < 100; n++) rig.add(keys);
     while (rig.waiting.size > 0) for (const id of rig.pump()) rig.settle(id, ack);
     assert.equal(rig.taken.length, 2_000);
-    assert.ok(rig.looked < 8_000, `${rig.looked} rows were looked at`);
+    assert.ok(rig.looked < 8_000, `${rig.looked} rows were examined`);
   });
 
-  test('the answer of a row that is not on its way is nothing', () => {
+  test('the answer of a row that is not in flight has no effect', () => {
     const rig = new Rig();
     assert.equal(rig.scheduler.settled(7, ack, 0), undefined);
     rig.scheduler.written(7);
@@ -355,7 +355,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('run' as const), seconds: fc.integer({ min: 1, max: 8 }) }) },
 );
 
-/** Of the rows on their way none may be behind a waiting row of its key, and what is in memory stays within the limits. */
+/** No row in flight may be behind a waiting row of its key, and what is in memory stays within the limits. */
 function checkStep(rig: Rig, inFlight: ReadonlySet<number>, inMemory: number): void {
   const first = new Map<string, number>();
   for (const { id, topic, key } of rig.waiting.values()) {
@@ -366,7 +366,7 @@ function checkStep(rig: Rig, inFlight: ReadonlySet<number>, inMemory: number): v
   assert.ok(rig.scheduler.inMemory <= inMemory, `${rig.scheduler.inMemory} in memory`);
 }
 
-/** A rig, the rows on their way, and the keys that nothing reaches. */
+/** A rig, the rows in flight, and the keys that nothing reaches. */
 class Model {
   readonly rig: Rig;
   readonly inFlight = new Set<number>();
@@ -390,7 +390,7 @@ class Model {
     for (const id of this.rig.pump(room)) {
       assert.ok(
         !this.inFlight.has(id) && this.rig.waiting.has(id),
-        `${id} was sent while it was on its way, or after it had gone`,
+        `${id} was sent while it was in flight, or after it was published`,
       );
       this.inFlight.add(id);
     }

@@ -97,12 +97,12 @@ describe('the publisher', () => {
     assert.equal(broker.arrived.length, 300);
   });
 
-  test('with much on its way acknowledgements are collected before they are stored', async (t) => {
+  test('with many rows in flight acknowledgements are collected before they are stored', async (t) => {
     const { store, broker, publisher, clock } = rigFor(t);
     broker.answer = ({ key }) => (key.includes('silent') ? 'silent' : 'acknowledge');
     publisher.start();
     await changeAtOnce(store, keys(1_000, 'silent-'));
-    await settles('on its way', clock, () => publisher.status().inFlight === 1_000);
+    await settles('in flight', clock, () => publisher.status().inFlight === 1_000);
     await change(store, ['first']);
     await turns();
     assert.equal(publisher.status().publishedTotal, 1, 'the first one at once');
@@ -133,7 +133,7 @@ describe('the publisher', () => {
     assert.deepEqual(idsOf(broker), [1, 2, 3]);
   });
 
-  test('stopping offers nothing more, waits for what is on its way and writes what was acknowledged', async (t) => {
+  test('stopping offers nothing more, waits for the rows in flight and writes the acknowledged ones', async (t) => {
     const { store, broker, publisher } = rigFor(t);
     await changeAtOnce(store, keys(3_000));
     publisher.start();
@@ -412,7 +412,7 @@ test('thousands of rows that are to be sent again do not hold the loop: some hun
   publisher.start();
   const names = keys(3_000);
   await changeAtOnce(store, names);
-  await settles('all on their way', clock, () => broker.outstanding === 3_000);
+  await settles('all in flight', clock, () => broker.outstanding === 3_000);
   broker.connected = false;
   broker.settle({ kind: 'unreached', reason: 'timed out' });
   assert.equal(publisher.status().unreachedTotal, 3_000);

@@ -26,7 +26,7 @@ test('a refusal is logged once for each reason, whatever the rows and attempts, 
   assert.equal(lines.length, 1);
 });
 
-test('a dead letter is logged by itself, without the key of its record', () => {
+test('a dead letter is logged separately, without the key of its record', () => {
   const { lines, log } = journal();
   log.note({ kind: 'attempt', id: 7, attempts: 1_000, reason: 'refused' });
   log.note({ kind: 'dead', id: 7, attempts: 1_001, reason: 'refused', topic: 't', key: 'tools:secret' });

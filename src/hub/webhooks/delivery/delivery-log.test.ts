@@ -1,4 +1,4 @@
-/** What the operator's log says of subscribers, by the dispatcher. */
+/** The entries about subscribers that the dispatcher writes to the operator's log. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { recordingLogger } from '../../../shared/base/logger.fixture.ts';

@@ -138,7 +138,7 @@ test('after a restart what was tried in vain before is known to be dead from the
   assert.equal(rig.sender.calls[8]?.subscriptionId, 60);
 });
 
-test('while nothing can be stored nothing is sent twice, and so much is sent that can be kept in hand; then all is stored', async (t) => {
+test('while nothing can be stored nothing is sent twice, and only as much is sent as can be kept in memory; then all is stored', async (t) => {
   const rig = await startedRig(t, ({ subscriptionId }) => (subscriptionId === 1 ? accepted : notFound), {
     ids: [1, 2],
     count: 400,

@@ -56,7 +56,7 @@ async function prepared(t: TestContext): Promise<string> {
   return dir;
 }
 
-/** Whoever plans what is in `dir`, is killed, and is followed by another: what is planned in the end. */
+/** A planner that works on `dir`, is killed, and is followed by another: the final plan. */
 async function plannedIn(
   t: TestContext,
   dir: string,

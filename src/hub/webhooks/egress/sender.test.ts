@@ -117,7 +117,7 @@ describe('an answer', () => {
   });
 
   for (const begin of ['100 Continue', '103 Early Hints']) {
-    it(`that only ever begins with ${begin} is cut off`, async () => {
+    it(`that only ever begins with ${begin} is aborted`, async () => {
       subscriber.script = async (exchange) => {
         await readBody(exchange);
         exchange.socket.write(`HTTP/1.1 ${begin}\r\n\r\n`.repeat(1_000));

@@ -108,7 +108,7 @@ test('events of a delivery that is sent again stay, unless its body was kept', a
   assert.deepEqual(await swept(rig), []);
 });
 
-test('one that waits for its turn to remove heeds what has come to be needed meanwhile', async (t) => {
+test('a removal that waits for its turn keeps the events that became needed meanwhile', async (t) => {
   const rig = await rigFor(t);
   const { store, cache, planner, clock, kept, prune } = rig;
   await cache.put(store, 1);

@@ -106,14 +106,14 @@ test('a deleted subscription goes within seconds with all that waited for it, it
   assert.ok(rig.removed() >= 7, 'in slices');
 });
 
-test('a form that comes to be used while the sweep is on its way stays', async (t) => {
+test('a body template that becomes used during the sweep stays', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
   put(connection, { count: 20_000 });
   for (const template of [5, 6, 7]) formRow(connection, template, 1);
   rig.retention.start();
   await clock.pass(60_200);
-  assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'on its way');
+  assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'during the sweep');
   put(connection, { template: 5, state: 'pending' });
   connection.exec('UPDATE webhook_subscriptions SET form_id = 6');
   await clock.pass(5_000);

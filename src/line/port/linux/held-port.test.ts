@@ -115,7 +115,7 @@ test('what is not a serial port is refused and left alone', async (t) => {
   assert.equal(openDescriptors(), before);
 });
 
-/** Gives up root's rights but that to read: the checkout may lie in a home that others cannot enter. */
+/** Drops root's rights but that to read: the checkout may lie in a home that others cannot enter. */
 const NOBODY = ['--reuid=65534', '--regid=65534', '--clear-groups'];
 const MAY_READ = ['--inh-caps=+dac_read_search', '--ambient-caps=+dac_read_search'];
 

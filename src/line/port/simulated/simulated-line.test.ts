@@ -72,7 +72,7 @@ test('takes megabytes of noise without blocking, and answers afterwards', async 
   await device.close();
 });
 
-test('replaces the link of an earlier run, takes its own away, and leaves nothing open', async (t) => {
+test('replaces the link of an earlier run, removes its own, and leaves nothing open', async (t) => {
   const parent = temporaryDirectory(t);
   const link = join(parent, 'sim0');
   await symlink('/dev/pts/999999', link);
