@@ -44,7 +44,10 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     ],
     because: 'serve runs processes and loads their configuration',
   },
-  'serve/reload.ts': { may: ['shared/config'], because: 'it compares configurations, and is told how one is taken' },
+  'serve/reload.ts': {
+    may: ['shared/config'],
+    because: 'it compares configurations, and its caller gives it the way to apply one',
+  },
   'local-commands.ts': {
     may: [
       'appliance',
@@ -58,7 +61,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'doctor',
     ],
     because:
-      'commands that need no daemon work on the configuration, and on the box; a restore is told of the databases',
+      'commands that need no daemon work on the configuration, and on the box; a restore gets the databases from its caller',
   },
   appliance: {
     may: ['shared/auth', 'shared/config', 'shared/storage', 'cli'],
@@ -80,7 +83,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'hub/upstream',
     ],
     because:
-      'the doctor looks at what the service uses by the eyes of its own rooms, and at the service from outside as any client does',
+      'the doctor checks the dependencies of the service with its own rooms, and the service from outside as any client does',
   },
   'line/line-process.ts': {
     may: ['line/port', 'line/log', 'line/grpc', 'shared/config', 'shared/host'],
@@ -171,7 +174,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   'hub/health': {
     may: ['shared/line-client', 'shared/proto', 'shared/gen'],
-    because: 'it asks the line as any gRPC client does, and is handed the alerts of the rooms it looks at',
+    because: 'it asks the line as any gRPC client does, and gets the alerts of the rooms that it checks',
   },
   'shared/storage': { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },
   'shared/host': {

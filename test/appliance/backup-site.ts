@@ -32,7 +32,7 @@ export function siteIn(dir: string): Site {
   return { dir, etc: at('etc'), configFile: at('etc/lineside.toml'), data: at('data'), file: at('box.backup') };
 }
 
-/** A box that was never started, with a little of everything; `text` tells one state of it from another. */
+/** A box that was never started, with a little of everything; `text` distinguishes its states. */
 export function fill({ etc, configFile, data }: Site, text: string): void {
   mkdirSync(join(etc, 'secrets/hub'), { recursive: true, mode: 0o700 });
   mkdirSync(data, { recursive: true, mode: 0o750 });

@@ -32,7 +32,7 @@ export async function bootBare(options: readonly string[] = [], tree?: string): 
   pty.onData((bytes) => parts.push(Buffer.from(bytes)));
   const container = await bootContainer([`--bind=${pty.slavePath}:${PORT}`, ...options], () => pty.close(), tree);
   copyFileSync(deb, container.path('/root/lineside.deb'));
-  // PTYs are not listed by themselves. Below /run, so that the configuration is the package's own.
+  // PTYs are not listed automatically. Below /run, so that the configuration is the package's own.
   dropIn(container, 'lineside.service', `[Service]\nEnvironment=LINESIDE_SERIAL_EXTRA_PORTS=${PORT}\n`);
   return { ...container, pty, received: () => Buffer.concat(parts) };
 }

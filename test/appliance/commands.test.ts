@@ -32,7 +32,7 @@ test('update pack makes what update install reads, of the version that runs and 
   assert.equal(box.install(box.at('packed')).slot, 'b');
 });
 
-test('backup, a look at it with tar, and restore', async (t) => {
+test('backup, its list with tar, and restore', async (t) => {
   const dir = temporaryDirectory(t);
   const where = siteIn(dir);
   fill(where, 'one');

@@ -1,4 +1,4 @@
-/** The page on the screen: what a service says of itself cannot pretend to be more than a line of it. */
+/** The page on the screen: the status text of a service cannot take more than one line of it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

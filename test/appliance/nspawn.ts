@@ -47,7 +47,7 @@ export function nspawnMissing(): string | false {
       encoding: 'utf8',
     },
   );
-  return tried.status === 0 ? false : `this kernel lets nobody mount a cgroup2: ${tried.stderr.trim()}`;
+  return tried.status === 0 ? false : `this kernel refuses to mount a cgroup2: ${tried.stderr.trim()}`;
 }
 
 /** The tree of image/tools, built if need be. */
@@ -178,7 +178,7 @@ function enter(leader: number, command: readonly string[], limitMs: number): Pro
   });
 }
 
-/** A cgroup stays until somebody removes it, and only once the kernel has let go of the last process. */
+/** A cgroup stays until it is removed, which works only after the kernel has released the last process. */
 async function removeCgroup(name: string): Promise<void> {
   const script = `mount -t cgroup2 none /mnt && [ ! -d /mnt/${name} ] || find /mnt/${name} -depth -type d -exec rmdir {} +`;
   for (let tries = 0; tries < 50; tries++) {

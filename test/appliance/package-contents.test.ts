@@ -153,7 +153,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
       );
   });
 
-  test('everything is root’s and nobody else’s to write; what holds secrets is root’s alone to look into', () => {
+  test('only root can write the files; only root can read those that hold secrets', () => {
     const modes = new Map<string, string>();
     for (const line of listing) {
       const [mode = '', owner, , , , path = ''] = line.split(/\s+/);
@@ -250,7 +250,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
     const inputs = (place: string) => readFileSync(join(work, place, `inputs-${own}`), 'utf8');
     let once = build(own, join(work, 'once'), epoch);
     const again = build(own, join(work, 'another place'), { ...epoch, TZ: 'Pacific/Auckland', LC_ALL: 'C.UTF-8' });
-    // Somebody wrote to the sources between the two.
+    // The sources changed between the two.
     if (inputs('once') !== inputs('another place')) once = build(own, join(work, 'once'), epoch);
     assert.equal(inputs('once'), inputs('another place'));
     assert.ok(readFileSync(once).equals(readFileSync(again)));

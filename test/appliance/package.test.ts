@@ -32,7 +32,7 @@ function older(box: Box, change: (root: string) => void = () => {}): void {
   }
 }
 
-/** Connects over and over, and says how often nobody took the connection. */
+/** Connects over and over, and counts the refused connections. */
 const CLIENT = `
 import os, socket, time
 refused = made = 0

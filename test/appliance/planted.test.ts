@@ -64,7 +64,7 @@ test('a backup does not wait for what was planted in the place of a file', { ski
   }
 });
 
-test('a restore writes nothing, and gives nothing away, where a swapped directory leads', { skip }, async (t) => {
+test('a restore writes nothing, and discloses nothing, at the target of a swapped directory', { skip }, async (t) => {
   const where = boxOf(t);
   await backUp(where);
   const mine = join(where.data, '.restore');

@@ -1,6 +1,6 @@
 /**
  * The first program of the root, its own lines run by a shell on a partition table and a file system in files: when the data
- * partition is made, when it is thrown away, and that a plug pulled at any of its commands neither loses nor keeps data
+ * partition is made, when it is deleted, and that a plug pulled at any of its commands neither loses nor keeps data
  * against the order.
  */
 import assert from 'node:assert/strict';
@@ -13,7 +13,7 @@ import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 
 const root = join(import.meta.dirname, '../..');
 const preinit = readFileSync(join(root, 'image/preinit'), 'utf8');
-/** From the first function to the line that tells the state of the data partition. */
+/** From the first function to the line that reports the state of the data partition. */
 const part = /^say\(\)[\s\S]*?^echo "DATA=\$state".*$/m.exec(preinit)?.[0] ?? '';
 const own = '0123456789abcdef0123456789abcdef';
 const other = 'f'.repeat(32);
@@ -141,7 +141,7 @@ test('a plug pulled at any command of the first start leaves a partition that th
   }
 });
 
-test('a partition that cannot be marked as whole is not used: the next start would throw away what was kept in it', (t) => {
+test('a partition that cannot be marked as whole is not used: the next start would delete its data', (t) => {
   const box = card(t, 'da');
   box.start({ fault: '4 83' });
   assert.deepEqual([state(box), box.type()], ['DATA=lost', 'da']);
@@ -170,7 +170,7 @@ test('data of a card that was copied to a smaller one are not destroyed by a rep
   assert.match(readFileSync(box.at('kmsg'), 'utf8'), /of a larger card/);
 });
 
-test('a factory reset that names this box throws all data away, once', (t) => {
+test('a factory reset that names this box deletes all data, once', (t) => {
   const box = card(t, '83');
   writeFileSync(box.at('boot/factory-reset'), `${own}\n`);
   box.start();
@@ -203,7 +203,7 @@ for (const [name, request] of [
   });
 }
 
-test('a box whose data have no machine id obeys nobody', (t) => {
+test('a box whose data have no machine id obeys no request', (t) => {
   const box = card(t, '83');
   rmSync(box.at('old/etc/machine-id'));
   spawnSync('mkfs.ext4', ['-q', '-F', '-d', box.at('old'), box.at('disk4')], { env: { PATH: path } });

@@ -49,7 +49,7 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     );
   });
 
-  test('sends, receives and stores records for whoever is in group lineside, and for nobody else', async () => {
+  test('sends, receives and stores records for the members of group lineside, and for no other user', async () => {
     const member = 'setpriv --reuid=nobody --regid=nogroup --groups=lineside';
     await box.sh(`${member} lineside send "to the device"`);
     await until('the bytes on the line', () => box.received().toString().endsWith('to the device'));

@@ -6,7 +6,7 @@ import { nspawnMissing } from './nspawn.ts';
 
 const limits = { skip: nspawnMissing(), timeout: 200_000 };
 
-test('no socket gives up on a service that fails many times in a row', limits, async () => {
+test('every socket stays open for a service that fails many times in a row', limits, async () => {
   const box = await bootBox();
   // Up at the fourteenth try.
   const count = 'echo >>/run/tries; [ $$(wc -l </run/tries) -ge 14 ]';
@@ -23,7 +23,7 @@ test('a socket that is not open is a failure for the doctor and an alert, and a 
   await box.until('ready', 'systemctl is-active lineside lineside-hub && lineside outbox');
   const listeners = 'lineside doctor | grep " listeners " ';
   assert.match(await box.sh(listeners), /^ok +listeners +connections are taken on .*\[::\]:8443/);
-  // As an installation left it once: the hub by itself, its sockets closed.
+  // As an installation left it once: the hub alone, its sockets closed.
   await box.sh('systemctl stop lineside-hub.service && systemctl mask --runtime lineside-hub-local.socket');
   await box.sh('systemctl --job-mode=ignore-dependencies start lineside-hub.service');
   const alert = await box.until('the alert', 'lineside alerts | grep LinesideSocketClosed');

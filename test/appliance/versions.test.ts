@@ -65,7 +65,7 @@ for (const [system, tree] of systems) {
       await ready();
     });
 
-    test('a start with a faulty configuration says so at once, and succeeds by itself when that is corrected', async () => {
+    test('a start with a faulty configuration says so at once, and succeeds automatically when that is corrected', async () => {
       await box.sh('systemctl stop lineside; cp -p /etc/lineside/lineside.toml /root/good.toml');
       await box.sh('echo "nonsense = 1" >>/etc/lineside/lineside.toml');
       const started = await box.run(['systemctl', 'start', 'lineside']);

@@ -1,4 +1,4 @@
-/** Processes of one benchmark run, and what /proc says of them: started as the end-to-end tests start theirs, and gone at the end. */
+/** Processes of one benchmark run, and their figures in /proc: started as the end-to-end tests start theirs, and gone at the end. */
 import { type ChildProcess, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -76,7 +76,7 @@ export async function openPage(url: string, options: PageOptions = {}): Promise<
   await page.setViewport({ width, height, hasTouch: touch, isMobile: touch });
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: options.dark === true ? 'dark' : 'light' },
-    // Nothing that is looked at is in the middle of a movement.
+    // No checked element is in the middle of a movement.
     { name: 'prefers-reduced-motion', value: 'reduce' },
   ]);
   if (slower > 1) await page.emulateCPUThrottling(slower);
@@ -120,11 +120,11 @@ async function watchFaults(page: Page, host: string): Promise<readonly string[]>
   // Functions that are handed to the page were compiled for Node, with a helper that keeps their names.
   await page.evaluateOnNewDocument('globalThis.__name = (named) => named;');
   await page.evaluateOnNewDocument(() => {
-    const tell = (globalThis as unknown as { lsFault: (fault: string) => void }).lsFault;
+    const report = (globalThis as unknown as { lsFault: (fault: string) => void }).lsFault;
     document.addEventListener('securitypolicyviolation', (event) => {
-      tell(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+      report(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
     });
-    addEventListener('unhandledrejection', (event) => tell(`unhandled rejection: ${String(event.reason)}`));
+    addEventListener('unhandledrejection', (event) => report(`unhandled rejection: ${String(event.reason)}`));
   });
   return faults;
 }
@@ -157,7 +157,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
     find,
     sees: (text, selector = 'body') => waitForText(text, selector, true),
     misses: (text, selector = 'body') => waitForText(text, selector, false),
-    // Not by its place on the screen: what is above it may grow while the mouse is on its way.
+    // Not by its place on the screen: what is above it may grow while the mouse moves.
     click: async (role, name) => (await find(role, name)).evaluate((element) => (element as HTMLElement).click()),
     texts: (selector) => page.$$eval(selector, (all) => all.map((one) => (one as HTMLElement).innerText)),
     async fill(name, text) {

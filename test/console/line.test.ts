@@ -195,7 +195,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     );
   });
 
-  test('older entries that were not there yet when the log went on are not put before what has come since', async () => {
+  test('older entries that were not there yet when the log resumed are not put before newer ones', async () => {
     await Promise.all(Array.from({ length: 510 }, (_, i) => put(`more ${i}`)));
     const opened = await product.enter('watcher');
     await rowCount(opened, 500);
@@ -208,8 +208,8 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await held.promise;
     await opened.click('button', 'Resume');
     await within('the page aborts its request', given, LIMIT_MS);
-    await put('after it went on');
-    await opened.sees('after it went on', '.rows');
+    await put('after it resumed');
+    await opened.sees('after it resumed', '.rows');
     await opened.find('button', 'Older');
     assert.equal(await countOf(opened), 501);
   });
@@ -254,7 +254,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('5 bytes: 50 49 4e 47 0d', '.preview');
     await page.keyboard.press('Enter');
     await opened.sees('5 bytes sent', '.send');
-    // Its answer may be joined with what the device says by itself, beyond what a row shows.
+    // Its answer may be joined with the unsolicited output of the device, beyond what a row shows.
     await opened.sees('PING\\r', '.rows');
     await focusIs(opened, 'input: Text');
     await page.keyboard.type('\\q');

@@ -106,7 +106,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.misses(/Change…/);
   });
 
-  test('Esc asks before it throws away a record that was typed', async () => {
+  test('Esc asks before it discards a record that was typed', async () => {
     const opened = await product.enter('clerk', '#/data/site.rooms');
     const { page } = opened;
     await opened.click('button', 'New record…');

@@ -1,6 +1,6 @@
 /**
  * From another machine: nothing without TLS and credentials. What each role may call is asked in src/line/grpc/access.test.ts,
- * what the command line says of TLS and tokens in src/cli/connection/tls.test.ts.
+ * the messages of the command line about TLS and tokens in src/cli/connection/tls.test.ts.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -5,7 +5,7 @@
 SOCKET is NAME=unix:PATH or NAME=HOST:PORT. --sealed: the command gets a network namespace of its own that is empty,
 and a seccomp filter by which socket() knows AF_UNIX alone, as PrivateNetwork= and RestrictAddressFamilies= do.
 A command that a signal ended is started again when a line comes on standard input, and systemd's own exit status is
-that of a command that ended by itself.
+that of a command that exited.
 """
 import ctypes
 import errno

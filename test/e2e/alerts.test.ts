@@ -37,8 +37,8 @@ test('a certificate that expires soon, and more waiting events than allowed, are
   assert.match(shown.stdout, /^RefdataOutboxLagHigh +warning, for /m);
   assert.match(shown.stdout, /^CertificateExpiresSoon +warning, for /m);
   await until('no alert is logged twice', () => {
-    const told = both.logLines.filter((line) => line.includes('alert fired'));
-    return told.length === new Set(told.map((line) => /alert=(\w+)/.exec(line)?.[1])).size;
+    const fired = both.logLines.filter((line) => line.includes('alert fired'));
+    return fired.length === new Set(fired.map((line) => /alert=(\w+)/.exec(line)?.[1])).size;
   });
   const { boots } = (await both.http('GET', '/api/v1/admin/host')).body as { boots: object };
   assert.deepEqual(boots, { count: 1, powerLosses: 0, afterPowerLoss: false });

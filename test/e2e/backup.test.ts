@@ -23,7 +23,7 @@ function start({ etc, dir, data }: Site): Promise<Both> {
   return startBoth({ dir: etc, config });
 }
 
-/** Writes without a pause until it is told to stop; the names of what was acknowledged, in order. */
+/** Writes without a pause until it is stopped; the names of the acknowledged records, in order. */
 function writing(write: (n: number) => Promise<unknown>): {
   readonly done: number[];
   longestMs(): number;
@@ -108,7 +108,7 @@ test('beside a service under load no client waits, and a restore into nothing ha
   for (let n = 0; n < bigEntries; n++) assert.ok(log.notes.has(`big ${n}`), `big ${n}`);
   for (let n = 0; n < before[0]; n++) assert.ok(log.notes.has(`entry ${n}`), `entry ${n}`);
   for (let n = 0; n < before[1]; n++) await expect(200, apiOf(again).get(`${records}/key-${n}`));
-  // Both go on.
+  // Both continue.
   await again.client.serial.logRaw({ dir: RX, note: 'afterwards' });
   await expect(201, apiOf(again).post(records, record(1_000_000)));
   await again.stop();

@@ -30,7 +30,7 @@ const { NOT_FOUND, OK } = serial.StatusCode;
 
 let ports: string;
 let pty: NamedPty;
-/** A real terminal of this machine that nobody offered. */
+/** A real terminal of this machine that is not offered as a port. */
 let unlisted: NamedPty;
 let daemon: Daemon;
 let raw: RawClient;

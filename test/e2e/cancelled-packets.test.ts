@@ -87,7 +87,7 @@ async function stalledLine(): Promise<StalledLine> {
       read();
       assert.equal((await within('the answer to the last packet', last)).status, OK);
       await until('the last packet at the device', () => all().includes(LAST));
-      assert.equal(all().filter((byte) => byte === FILLER).length, accepted, 'what was partly accepted was told');
+      assert.equal(all().filter((byte) => byte === FILLER).length, accepted, 'the partly accepted bytes were reported');
       await client.serial.close({});
       client.close();
       pty.close();
@@ -104,7 +104,7 @@ const packet = (text: string) => ({ payload: Buffer.from(text) });
 /** The call fails at the client that cancelled it; what happened at the line is asserted there. */
 const ignore = (call: Promise<unknown>): void => void call.catch(() => {});
 
-/** How a caller sends both packets; it answers how it goes away. */
+/** How a caller sends both packets; it answers how it disconnects. */
 const callers: Readonly<Record<string, (client: Client) => () => void>> = {
   'SendPacket, cancelled by its client': (client) => {
     const cancel = new AbortController();

@@ -7,7 +7,7 @@ import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, signalPid, startProcess } from './daemon.ts';
 import { runCli } from './run-cli.ts';
 
-/** Below the ports that the kernel gives away: it stays free while the collector is down. */
+/** Below the ports that the kernel assigns: it stays free while the collector is down. */
 const PORTS = { from: 15_000, to: 30_000 };
 const START_MS = 60_000;
 

@@ -1,5 +1,5 @@
 /**
- * The serial log on its way to the reference collector, both as real processes: whatever is killed in between, the collector
+ * The serial log in transit to the reference collector, both as real processes: whatever is killed in between, the collector
  * has what the box has, entry by entry. And a client of other people's making, from the schema alone.
  */
 import assert from 'node:assert/strict';
@@ -76,7 +76,7 @@ test('over TLS, the hub and the collector killed in the middle, twice each: the 
   assert.equal(await both.stop(), 0);
 });
 
-test("a client of other people's making pushes, asks where to go on, and is refused by name", {
+test('an independent client pushes, asks where to resume, and is refused with the reason', {
   skip: pythonMissing('grpc, google.protobuf'),
 }, async () => {
   const collector: CollectorProcess = await startCollector(join(temporaryDirectory(), 'logs'));

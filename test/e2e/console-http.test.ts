@@ -78,7 +78,7 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
       for (let at = begin; at < end; at += step) await pty.write(written.subarray(at, Math.min(end, at + step)), never);
     };
     await write(0, half);
-    // Readers come while it goes on: each has its seam somewhere else.
+    // Readers connect while it continues: each has its seam at another place.
     const writing = write(half, written.length);
     const readers: LogReader[] = [];
     for (let i = 0; i < 4; i += 1) readers.push(await read(`follow=true&after=${from}`));
@@ -91,7 +91,7 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     }
     assert.equal((await get('/api/v1/line/log?follow=true')).status, 429);
     for (const reader of readers) reader.close();
-    // A page goes on where the one before said.
+    // A page continues at the position that the one before named.
     const pages: LogReader[] = [];
     for (let after = from; ; ) {
       const page = await read(`after=${after}&limit=50`);
@@ -139,9 +139,9 @@ describe('the line in a browser', { timeout: 240_000 }, () => {
     await line.kill();
     await until('the stream ends', () => reader.hasEnded(), LONG_MS);
     assert.deepEqual([reader.lines.at(-1)?.type, reader.lines.at(-1)?.code], ['end', 'NOT_READY']);
-    const away = await get('/api/v1/line');
-    assert.deepEqual([away.status, (away.body as { code: string }).code], [503, 'NOT_READY']);
-    assert.ok(Number(away.headers['retry-after']) > 0);
+    const unreachable = await get('/api/v1/line');
+    assert.deepEqual([unreachable.status, (unreachable.body as { code: string }).code], [503, 'NOT_READY']);
+    assert.ok(Number(unreachable.headers['retry-after']) > 0);
     assert.equal((await hub.http('GET', '/healthz')).status, 200, 'the hub does not mind');
 
     line = await startDaemon({ dir });

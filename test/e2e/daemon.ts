@@ -124,11 +124,11 @@ export function writeConfig(dir: string, config: string | Toml = {}): string {
   return file;
 }
 
-/** Runs the daemon until it ends by itself: for starts that are to be refused. */
+/** Runs the daemon until it exits: for starts that are to be refused. */
 export async function runDaemonToEnd(options: DaemonOptions = {}): Promise<{ status: number | string; log: string }> {
   const { child, logLines, ended } = launch(options);
   try {
-    return { status: await within('the daemon ends by itself', ended), log: logLines.join('\n') };
+    return { status: await within('the daemon exits', ended), log: logLines.join('\n') };
   } finally {
     killGroup(child);
   }
@@ -209,7 +209,7 @@ export function launch(options: DaemonOptions) {
     over = true;
     return code ?? signal ?? 'unknown';
   });
-  // Looked at by whoever waits for it.
+  // Checked by the caller that waits for it.
   ended.catch(() => {});
   const waitFor = async (pattern: RegExp, from = 0): Promise<string> => {
     const look = (): string | undefined => {
@@ -280,5 +280,5 @@ export function cleanUp(): void {
 
 // Hooks of the file itself come first: they run in the order in which they were registered.
 setImmediate(() => after(cleanUp));
-// A test file that is cut off by its time limit leaves nothing behind either.
+// A test file that its time limit aborts leaves nothing behind either.
 process.once('exit', cleanUp);

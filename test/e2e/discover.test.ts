@@ -71,7 +71,7 @@ describe('lineside discover', { skip }, () => {
     );
   });
 
-  test('finds the box with everything that it says of itself', async () => {
+  test('finds the box with everything that it announces', async () => {
     const { stdout, status } = await discover(inLaptop, '--json', '--timeout', '2');
     assert.equal(status, 0);
     assert.deepEqual(JSON.parse(stdout), {

@@ -67,8 +67,8 @@ test('fsync fails for a while: the state shows it, LogRaw is refused permanently
   await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused 2' }));
   const { error } = await logStatus(client);
   assert.match(error ?? '', /not being stored.*SQLITE_IOERR.*dmesg/);
-  await pty.write(Buffer.from('the line goes on'));
-  await reader.has('the line goes on'.length);
+  await pty.write(Buffer.from('the line continues'));
+  await reader.has('the line continues'.length);
   await injection.end();
   await logState(client, LOG_STATE_OK);
   await client.serial.logRaw({ dir: RX, note: 'after' });
@@ -78,7 +78,7 @@ test('fsync fails for a while: the state shows it, LogRaw is refused permanently
   const entries = await everythingAfter(again.client, 0);
   assert.deepEqual(
     entries.map(({ entry }) => entry?.note || Buffer.from(entry?.rawData ?? []).toString()),
-    ['before', 'the line goes on', 'after'],
+    ['before', 'the line continues', 'after'],
   );
   assert.equal((await logStatus(again.client)).setAside, '');
   await again.stop();

@@ -84,7 +84,7 @@ test('100 subscribers, half of which never read: the readers get every byte once
   t.diagnostic(`resident: ${Math.round(before)} MiB before, ${Math.round(after)} MiB after`);
   assert.ok(after < before + GROWTH_MIB);
   // Generous: two floods on a machine with other work.
-  assert.ok(beside < 4 * alone + 1_000, 'sleepers slow nobody down');
+  assert.ok(beside < 4 * alone + 1_000, 'sleepers slow no other reader down');
   const expected = createHash('sha256').update(flood).update(flood).digest('hex');
   for (const { sha256 } of readers) assert.equal(sha256.digest('hex'), expected);
   await daemon.client.serial.logRaw({ dir: RX, note: 'end' });

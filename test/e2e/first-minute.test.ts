@@ -42,7 +42,7 @@ function freshCheckout(): string {
   return checkout;
 }
 
-/** Processes of the group, by their command lines; zombies that nobody has looked at yet are over. */
+/** Processes of the group, by their command lines; zombies that are not reaped yet count as ended. */
 function alive(group: number): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -115,9 +115,7 @@ test('scripts/run shows a talking line and reference data, and Ctrl-C leaves not
     assert.match(await second('outbox'), /Kafka is not configured/);
     assert.doesNotMatch(await second('outbox'), /^Waiting +nothing/m, 'the event waits for a broker');
   }
-  await until('what the device tells of itself', async () =>
-    /sim0/.test(await second('record', 'list', 'device.ports')),
-  );
+  await until('the facts of the device', async () => /sim0/.test(await second('record', 'list', 'device.ports')));
   const token = readFileSync(join(checkout, '.run/token'), 'utf8').trim();
   const address = /hub ready .*listen="([\d.]+:\d+) /.exec(err())?.[1];
   const url = `http://${address}/api/v1/dictionaries/tools/records`;

@@ -18,7 +18,7 @@ import { namedPty } from './pty.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
 const { OK, INVALID_ARGUMENT } = serial.StatusCode;
-/** Some 20 writes between two looks at the log: a port that was closed for a moment would lose some. */
+/** Some 20 writes between two reads of the log: a port that was closed for a moment would lose some. */
 const WRITE_EVERY_MS = 2;
 
 /** Sections over what the file has. */
@@ -68,11 +68,11 @@ test('with a port open under traffic: no byte is lost, live keys count, others a
     await until('traffic', () => tail.rxBytes > before + 100);
   };
   const reload = async (pattern: RegExp): Promise<string> => {
-    const [from, told] = [daemon.logLines.length, socket.messages.length];
+    const [from, before] = [daemon.logLines.length, socket.messages.length];
     process.kill(daemon.pid, 'SIGHUP');
     const line = await daemon.waitFor(pattern, from);
-    await socket.waitFor(({ fields }) => fields['READY'] === '1', told);
-    const names = socket.messages.slice(told).flatMap(({ fields }) => Object.keys(fields));
+    await socket.waitFor(({ fields }) => fields['READY'] === '1', before);
+    const names = socket.messages.slice(before).flatMap(({ fields }) => Object.keys(fields));
     assert.deepEqual(names.slice(0, 3), ['RELOADING', 'MONOTONIC_USEC', 'READY']);
     await flows();
     return line;

@@ -1,4 +1,4 @@
-/** What the compiled daemon tells systemd: readiness, STATUS, the watchdog while everything answers, its stop. */
+/** The notifications of the compiled daemon to systemd: readiness, STATUS, the watchdog while everything answers, its stop. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,8 +26,8 @@ async function systemd(t: TestContext): Promise<Systemd> {
   return { socket, env: { NOTIFY_SOCKET: socket.name, WATCHDOG_USEC: String(INTERVAL_MS * 1_000) } };
 }
 
-/** The names of what was told, in order, without repetitions. */
-function told(socket: NotifySocket): string[] {
+/** The names of the notifications, in order, without repetitions. */
+function notified(socket: NotifySocket): string[] {
   const names = socket.messages.flatMap(({ fields }) => Object.keys(fields).filter((name) => name !== 'STATUS'));
   return [...new Set(names)];
 }
@@ -61,7 +61,7 @@ test('the line: stages, READY with its status, food, what changes, STOPPING', as
   const pty = namedPty(ports);
   const daemon = await startDaemon({ env, config: { serial: { extra_ports: [`${ports}/*`] } } });
   await isFedOn(socket);
-  assert.deepEqual(told(socket), ['EXTEND_TIMEOUT_USEC', 'READY', 'WATCHDOG']);
+  assert.deepEqual(notified(socket), ['EXTEND_TIMEOUT_USEC', 'READY', 'WATCHDOG']);
   const [first] = socket.messages;
   assert.equal(first?.fields['STATUS'], 'opening log.db');
   const ready = await socket.waitFor(({ fields }) => fields['READY'] === '1');
@@ -75,7 +75,7 @@ test('the line: stages, READY with its status, food, what changes, STOPPING', as
   const environ = readFileSync(`/proc/${daemon.pid}/environ`, 'utf8');
   assert.match(environ, /NOTIFY_SOCKET/, 'it was there to begin with');
   assert.equal(await daemon.stop(), 0);
-  assert.deepEqual(told(socket), ['EXTEND_TIMEOUT_USEC', 'READY', 'WATCHDOG', 'STOPPING']);
+  assert.deepEqual(notified(socket), ['EXTEND_TIMEOUT_USEC', 'READY', 'WATCHDOG', 'STOPPING']);
   assert.equal(socket.messages.at(-1)?.fields['EXTEND_TIMEOUT_USEC'], '45000000', 'the stop has its time');
 });
 
@@ -93,7 +93,7 @@ test('a log worker that hangs in the disk starves the watchdog; one that is slow
   const stored = daemon.client.serial.logRaw(entry('hangs')).catch(() => undefined);
   await daemon.waitFor(/error watchdog: not fed, one does not answer who="the log worker"/);
   await starves(socket);
-  assert.doesNotMatch(daemon.logLines.join('\n'), /who=gRPC/, 'the rest goes on');
+  assert.doesNotMatch(daemon.logLines.join('\n'), /who=gRPC/, 'the other checks pass');
   await hung.end();
   await daemon.kill();
   await stored;
@@ -134,5 +134,5 @@ test('a start that fails says why, and is never ready', async (t) => {
   await socket.waitFor(
     ({ fields }) => fields['STATUS']?.startsWith('cannot start: cannot listen on 192.0.2.1:1') === true,
   );
-  assert.ok(!told(socket).includes('READY'));
+  assert.ok(!notified(socket).includes('READY'));
 });

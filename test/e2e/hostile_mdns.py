@@ -1,4 +1,4 @@
-"""Answers multicast DNS as nobody should: garbage, absurd counts, endless names, thousands of boxes, terminal escapes.
+"""Answers multicast DNS as no host should: garbage, absurd counts, endless names, thousands of boxes, terminal escapes.
 
   hostile_mdns.py ADDRESS     writes "ready", then answers every question that it hears
 """

@@ -11,7 +11,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** What tests look at of answers: every field may be missing. */
+/** The fields of answers that tests read: each may be missing. */
 export interface Body {
   readonly [name: string]: unknown;
   readonly version?: number;

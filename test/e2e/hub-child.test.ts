@@ -1,4 +1,4 @@
-/** `lineside serve` and its hub: two processes that fail by themselves, and stop together. */
+/** `lineside serve` and its hub: two processes that fail independently, and stop together. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { startHub } from './hub.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';
 
-test('a dictionary, its records with their history, and a draft on its way', async () => {
+test('a dictionary, its records with their history, and a draft', async () => {
   const hub = await startHub();
   const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_HTTP_SOCKET: hub.socket } });
   const schema = join(hub.dir, 's.json');

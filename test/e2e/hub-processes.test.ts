@@ -51,7 +51,7 @@ test('the hub is killed again and again: the line loses no byte, and the hub is 
     await both.kill();
     kills += 1;
     await both.waitFor(/ warn the hub ended and is started again .*SIGKILL/, from);
-    // Traffic goes on until it is back.
+    // Traffic continues until it is back.
     const back = both.waitFor(/ info hub ready /, from).then(() => true);
     while (!(await Promise.race([back, pty.write(randomPiece(sent)).then(() => false)])));
     assert.notEqual(both.pid(), old);
@@ -61,7 +61,7 @@ test('the hub is killed again and again: the line loses no byte, and the hub is 
   }
   const all = Buffer.concat(sent);
   await reader.has(all.length);
-  assert.equal(reader.ended, '', 'the live reader was never cut off');
+  assert.equal(reader.ended, '', 'the live reader was never disconnected');
   await until('all is stored', async () => (await storedBytes(both)).length === all.length);
   assert.ok((await storedBytes(both)).equals(all));
   assert.equal(Number((await logStatus(both.client)).lostEntries), 0);

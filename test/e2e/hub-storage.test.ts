@@ -145,7 +145,7 @@ test('fsync fails: 503 and nothing is kept, also if the hub is killed right afte
   const one = (): Promise<Answer> => probe.create(api);
   const many = (): Promise<Answer> => probe.bundle(api, 200);
   await refuse(one, one, one, many);
-  await until('changes go on', async () => (await one()).status === 201);
+  await until('changes continue', async () => (await one()).status === 201);
   await expect(200, many());
   probe.settle();
   for (const attempt of [one, many]) {

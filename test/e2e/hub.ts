@@ -89,7 +89,7 @@ export async function startBoth(options: DaemonOptions = {}): Promise<Both> {
   }
 }
 
-/** The log without what the machine of the test itself lacks (memory, disk, a good supply): the hub tells of that as well. */
+/** The log without what the machine of the test itself lacks (memory, disk, a good supply): the hub reports that as well. */
 export function ownLog(logLines: readonly string[]): string {
   return logLines.filter((line) => !/ alert fired alert=Host/.test(line)).join('\n');
 }
@@ -145,7 +145,7 @@ async function ask(
   }
 }
 
-/** A zombie that nobody has looked at yet is over. */
+/** A zombie that is not reaped yet counts as ended. */
 export function isAlive(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

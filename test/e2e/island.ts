@@ -29,7 +29,7 @@ export function makeIsland(): Island | string {
   islands += 1;
   const id = `${process.pid % 100_000}${String.fromCodePoint(96 + islands)}`;
   const [name, here, there] = [`lineside-island-${id}`, `li${id}m`, `li${id}i`];
-  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it belongs to nobody.
+  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it has no owner.
   const net = `198.19.${(process.pid >> 4) & 255}.${((process.pid & 15) << 4) | ((islands & 1) << 3)}`;
   const host = (n: number): string => net.replace(/\d+$/, (last) => String(Number(last) + n));
   const inside = ['ip', 'netns', 'exec', name];
@@ -49,7 +49,7 @@ export function makeIsland(): Island | string {
     }),
   );
   if (made !== '') return made;
-  /** Nobody has this hardware address: what is sent there is gone. */
+  /** No host has this hardware address: packets to it are lost. */
   const lose = (address: string): string[] => [
     'ip',
     'neigh',

@@ -2,7 +2,7 @@
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 
-/** A line of it; which fields there are is told by its type. */
+/** A line of it; its type determines the fields. */
 export interface LogLine {
   readonly type: string;
   readonly [name: string]: unknown;
@@ -24,7 +24,7 @@ export interface LogReader {
   /** Reads nothing until resume(). */
   pause(): void;
   resume(): void;
-  /** Goes away. */
+  /** Disconnects. */
   close(): void;
 }
 

@@ -1,4 +1,4 @@
-"""A name server for end-to-end tests: UDP, the standard library alone. It answers A and AAAA by a zone that changes as it is told,
+"""A name server for end-to-end tests: UDP, the standard library alone. It answers A and AAAA by a zone that changes on request,
 all with TTL 0.
 
 arguments        the address to listen on, port 53

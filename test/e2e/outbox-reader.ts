@@ -75,12 +75,12 @@ export async function readTopics(settings: ReaderSettings): Promise<ReadTopics> 
   const messages: TopicMessage[] = [];
   let end: Omit<ReadTopics, 'messages'> | undefined;
   createInterface({ input: stdout }).on('line', (line) => {
-    const told = JSON.parse(line) as { end?: typeof end; value: string } & Omit<TopicMessage, 'event'>;
-    if (told.end !== undefined) end = told.end;
-    else messages.push({ ...told, event: JSON.parse(told.value) as TopicEvent });
+    const printed = JSON.parse(line) as { end?: typeof end; value: string } & Omit<TopicMessage, 'event'>;
+    if (printed.end !== undefined) end = printed.end;
+    else messages.push({ ...printed, event: JSON.parse(printed.value) as TopicEvent });
   });
   stdin.end(JSON.stringify(settings));
   const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), READ_LIMIT_MS);
-  if (end === undefined) throw new Error(`the consumer did not come to its end:\n${complaint}`);
+  if (end === undefined) throw new Error(`the consumer did not complete:\n${complaint}`);
   return { messages, ...end };
 }

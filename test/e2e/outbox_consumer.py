@@ -145,7 +145,7 @@ class Judge:
 
 
 def shape(event):
-    """What the specification's table says of a single envelope."""
+    """Faults of a single envelope, by the specification's table."""
     if not isinstance(event, dict):
         yield 'not an object'
         return
@@ -265,7 +265,7 @@ def told(message):
 
 
 def topics(settings):
-    """Partitions and configuration as the broker tells them to an administrator."""
+    """Partitions and configuration as the broker reports them to an administrator."""
     admin = AdminClient({'bootstrap.servers': settings['bootstrap'], **settings['security'], **settings['describe']})
     limit = settings.get('limitS', 20)
     known = admin.list_topics(timeout=limit).topics

@@ -19,7 +19,7 @@ export interface NamedPty extends Pty {
   readonly received: () => Buffer;
 }
 
-/** A PTY behind the link `dir/name`. With `collect`, what the service writes is read; without, nobody reads it. */
+/** A PTY behind the link `dir/name`. With `collect`, what the service writes is read; without, no process reads it. */
 export function namedPty(dir: string, name = 'port0', collect = true): NamedPty {
   const pty = openPty();
   open.add(pty);

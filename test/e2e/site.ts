@@ -1,6 +1,6 @@
 /**
  * A site for a test: the box and the rest of the world as two network namespaces with a cable between them, and a name server
- * of the test's own. What the world holds are real addresses of the internet and of private networks, seen by nobody else.
+ * of the test's own. The world holds real addresses of the internet and of private networks, which no other host sees.
  */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

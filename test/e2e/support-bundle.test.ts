@@ -21,7 +21,7 @@ interface Manifest {
   readonly leftOut: readonly { readonly what: string; readonly why: string }[];
 }
 
-/** As whoever gets it unpacks it. */
+/** Unpacks it as the recipient does. */
 function unpacked(file: string): { files: Record<string, string>; manifest: Manifest; all: Buffer } {
   const dir = temporaryDirectory();
   const { status, stderr } = spawnSync('tar', ['xzf', file, '-C', dir], { encoding: 'utf8' });

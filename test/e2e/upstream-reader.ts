@@ -50,9 +50,9 @@ export async function readUpstream(bootstrap: string, topic: string, deviceId: s
     said += String(part);
   });
   createInterface({ input: stdout }).on('line', (line) => {
-    const told = JSON.parse(line) as UpstreamBatch & { readonly end?: readonly string[] };
-    if (told.end === undefined) batches.push(told);
-    else faults = told.end;
+    const printed = JSON.parse(line) as UpstreamBatch & { readonly end?: readonly string[] };
+    if (printed.end === undefined) batches.push(printed);
+    else faults = printed.end;
   });
   await within('the consumer ends', once(child, 'close'), READ_LIMIT_MS);
   assert.deepEqual(faults, [], said);

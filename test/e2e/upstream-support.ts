@@ -31,7 +31,7 @@ export async function writeEntries(client: Client, count: number, bytes = 200, f
   }
 }
 
-/** A figure of the shipper, as Prometheus gets it; not a number while the hub is away. */
+/** A figure of the shipper, as Prometheus gets it; not a number while the hub is unreachable. */
 export async function figure(hub: Both, name: string): Promise<number> {
   const { body } = await hub.http('GET', '/metrics').catch(() => ({ body: '' }));
   return Number(new RegExp(`^lineside_upstream_${name} (\\S+)$`, 'm').exec(String(body))?.[1] ?? Number.NaN);

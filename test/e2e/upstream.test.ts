@@ -1,5 +1,5 @@
 /**
- * The serial log on its way to a broker, with a real one and an independent consumer: whatever happens on the way, the
+ * The serial log in transit to a broker, with a real one and an independent consumer: whatever happens on the way, the
  * consumer has all of it, in the order of the log, or is notified exactly of what is missing.
  */
 import assert from 'node:assert/strict';
@@ -25,7 +25,7 @@ function removeLog(data: string): void {
   for (const file of ['log.db', 'log.db-wal', 'log.db-shm']) rmSync(join(data, file), { force: true });
 }
 
-describe('the serial log on its way to a broker', { skip }, () => {
+describe('the serial log in transit to a broker', { skip }, () => {
   let broker: TestBroker;
   before(async () => {
     broker = await startBroker(killable);
@@ -123,8 +123,8 @@ describe('the serial log on its way to a broker', { skip }, () => {
     );
     assert.deepEqual([missing[0], missing.at(-1), missing.length], [gap.firstId, gap.lastId, gap.entries]);
     assert.equal(await figure(both, 'lost_entries_total'), gap.entries);
-    const told = both.logLines.filter((line) => line.includes('will never get these entries'));
-    assert.deepEqual([told.length, told[0]?.includes(`entries=${gap.entries}`)], [1, true]);
+    const warnings = both.logLines.filter((line) => line.includes('will never get these entries'));
+    assert.deepEqual([warnings.length, warnings[0]?.includes(`entries=${gap.entries}`)], [1, true]);
     assert.equal(await both.stop(), 0);
   });
 

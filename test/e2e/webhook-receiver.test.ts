@@ -93,7 +93,7 @@ describe('the subscriber of the end-to-end tests', () => {
 
   it('finds what is wrong', async () => {
     const cases: readonly (readonly [RegExp, () => Promise<unknown>])[] = [
-      [/signature .* is by none/, () => deliver({}, {}, 'a secret nobody knows')],
+      [/signature .* is by none/, () => deliver({}, {}, 'an unknown secret')],
       [/signature .* is by none/, () => deliver({}, { headers: { 'X-Service-Signature': 'sha256=00' } })],
       [/x-service-delivery 'other'/, () => deliver({}, { headers: { 'X-Service-Delivery': 'other' } })],
       [/x-service-subscription 'x', not 'site'/, () => deliver({}, { headers: { 'X-Service-Subscription': 'x' } })],

@@ -7,7 +7,7 @@ import { temporaryDirectory } from './daemon.ts';
 
 const ROUNDS = 8;
 
-test('kill -9 of the hub under load: every change comes to each subscription that it is for, planned once, with the same bytes', async (t) => {
+test('kill -9 of the hub under load: every change reaches each subscription that it is for, planned once, with the same bytes', async (t) => {
   const seed = chosenSeed();
   t.diagnostic(`SEED=${seed}`);
   const report = await webhookRounds(temporaryDirectory(), ROUNDS, seed, (line) => t.diagnostic(line));

@@ -25,7 +25,7 @@ const UART = '/dev/ttyAMA0';
 const PULLS = Number(process.env['PULLS'] ?? 10);
 /** Small, so that it is quickly looked through; its data partition is a quarter of it. */
 const CARD_MIB = 2048;
-/** Of the flushes of a recorded life, every so many'th is looked at. */
+/** One of this many flushes of a recorded life is checked. */
 const LOOK_EVERY = 20;
 const IDLE_S = 30;
 /** Some 230 MB are read three times and written once. */
@@ -106,7 +106,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.ok(shown.replaceAll(/\s/g, '').includes(fingerprint.split('=')[1] ?? 'none'), shown);
   });
 
-  it('has a root that nobody can write to, and data grown to the end of the card', async () => {
+  it('has a root file system that is read-only, and data grown to the end of the card', async () => {
     const { status, stdout } = await box.trySsh('findmnt -no FSTYPE,OPTIONS /; touch /usr/x /etc/x');
     assert.notEqual(status, 0);
     assert.match(stdout, /^erofs +ro,/);
@@ -122,7 +122,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.match(await box.ssh('nft list ruleset'), /policy drop/);
   });
 
-  it('gives nobody a password, and its secrets to nobody but their owners', async () => {
+  it('has no password for any user, and only the owners can read its secrets', async () => {
     const withPassword = await box.ssh("awk -F: '$2 !~ /^[!*]/ { print $1 }' /etc/shadow");
     assert.equal(withPassword, '');
     const loose =
@@ -219,7 +219,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.ok(kernel != null && kernel.tx >= 6, JSON.stringify(kernel));
   });
 
-  it('loses an adapter that is pulled out, and goes on with it when it is back', async () => {
+  it('loses an adapter that is pulled out, and resumes with it when it is back', async () => {
     let adapter: Socket = await box.plugUsb();
     const usb = async (): Promise<string | undefined> =>
       (await client.serial.listDevices({})).devices?.find(({ portName }) => portName?.startsWith('/dev/ttyUSB'))
@@ -283,7 +283,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
       if (pull === PULLS) {
         const states = recording.look(LOOK_EVERY, () => random.between(0, 999) / 1000);
         say(`the card after each ${LOOK_EVERY}th flush: ${JSON.stringify(states)}`);
-        assert.ok(states.looked > 0 && states.torn > 0, 'no state was looked at');
+        assert.ok(states.looked > 0 && states.torn > 0, 'no state was checked');
       }
       lookIntoCard(box);
       // Its last life is recorded write by write, the start after a pulled plug with it.
@@ -330,7 +330,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     await until('the port is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
   });
 
-  it('gives an update that cannot start its tries, and goes back by itself', async () => {
+  it('gives an update that cannot start its tries, and rolls back automatically', async () => {
     await updateTo('broken.update');
     for (const left of [3, 2, 1, 0]) {
       assert.match(slots(), new RegExp(`good=b try=a left=${left}\nos_prefix=a/`));

@@ -126,7 +126,7 @@ export class QemuBox {
       '-device virtio-net-pci,netdev=lan,romfile=',
       `-netdev user,id=lan,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
       `-qmp unix:${this.dir}/qmp,server=on,wait=off`,
-      // An adapter that is plugged in while somebody is connected.
+      // An adapter that is plugged in while a client is connected.
       `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-serial,chardev=usb`,
     ];
     return [...parts.flatMap((part) => part.split(' ')), ...ownDrive, ...extra];
@@ -276,7 +276,7 @@ export class QemuBox {
   }
 }
 
-/** The emulator itself accepts connections: only a finished handshake says that somebody is there. */
+/** The emulator itself accepts connections: only a finished handshake proves that a server is there. */
 function answersTls(port: number): Promise<boolean> {
   return new Promise((settle) => {
     const socket = connectTls({

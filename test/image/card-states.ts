@@ -87,7 +87,7 @@ export function lookAtStates(options: StatesOptions): StatesFigures {
       // QEMU writes with "force unit access" as a write and a flush.
       if (write.fua) apply(fd, log, write, options.part);
       else if (write.length > 0) unflushed.push(write);
-      // As if the card had kept a part of what it was not told to keep yet.
+      // As if the card had kept a part of the writes that were not flushed yet.
       if (unflushed.length > 1 && figures.flushes % options.every === 0 && options.chance() < TORN_SHARE)
         look(unflushed.filter(() => options.chance() < 0.5));
     }
@@ -98,7 +98,7 @@ export function lookAtStates(options: StatesOptions): StatesFigures {
   }
 }
 
-/** Of the writes between two flushes that are looked at, how many make a state of their own. */
+/** How many of the writes between two checked flushes make a state of their own. */
 const TORN_SHARE = 0.2;
 
 function apply(fd: number, log: CardLog, write: CardWrite, { offset, length }: Part): void {

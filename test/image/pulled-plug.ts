@@ -66,7 +66,7 @@ export class Load {
     const missing = [...this.#answered].filter((key) => !found.has(key));
     assert.deepEqual(missing, [], 'records whose creation was answered');
     const unasked = [...found].filter((key) => !this.#asked.has(key));
-    assert.deepEqual(unasked, [], 'records that nobody asked for');
+    assert.deepEqual(unasked, [], 'records that were not requested');
   }
 
   async #device(box: QemuBox, over: AbortSignal): Promise<void> {
@@ -170,6 +170,6 @@ function copyData({ card }: QemuBox, copy: string): void {
   const mebibyte = 1 << 20;
   const range = [`skip=${offset / mebibyte}`, `count=${length / mebibyte}`];
   execFileSync('dd', [`if=${card}`, `of=${copy}`, 'bs=1M', ...range, 'conv=sparse', 'status=none']);
-  // dd leaves the zeros at the end away.
+  // dd omits the zeros at the end.
   truncateSync(copy, length);
 }

@@ -14,7 +14,7 @@ export function newToken(): string {
   return `lsd_${randomBytes(32).toString('base64url')}`;
 }
 
-/** PEM of the authority that the box shows, as somebody gets it who has only seen the fingerprint. */
+/** PEM of the authority that the box shows, as a client gets it that only knows the fingerprint. */
 export function authorityOf({ ports }: QemuBox): Promise<string> {
   return new Promise((settle, reject) => {
     const socket = connect({ host: '127.0.0.1', port: ports.http, rejectUnauthorized: false }, () => {

@@ -14,7 +14,7 @@ export interface Stick {
 
 /**
  * Has next.update (the image once more, as release 9.9.1), broken.update (release 9.9.2, signed, whose root is none)
- * and foreign.update (signed by somebody else).
+ * and foreign.update (signed with another key).
  */
 export function writeStick(dir: string): Stick {
   const files = join(dir, 'stick');

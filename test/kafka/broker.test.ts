@@ -1,4 +1,4 @@
-/** The Broker against Apache Kafka: what is taken, acknowledged, refused, and what the state says of it, also on bad days. */
+/** The Broker against Apache Kafka: what is taken, acknowledged, refused, and the state shown for it, also during failures. */
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { KafkaOptions } from '../../src/hub/kafka/face.ts';

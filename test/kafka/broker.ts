@@ -31,7 +31,7 @@ export interface TestBroker {
   kill(): Promise<void>;
   /** Again, on the same ports with the same data. */
   restart(): Promise<void>;
-  /** Frozen: connections stand and nobody answers. */
+  /** Frozen: connections stay open without an answer. */
   freeze(): void;
   thaw(): void;
 }
@@ -53,8 +53,8 @@ type Properties = Readonly<Record<string, string>>;
 /** Of a broker that is killed: it waits for its own old session to end before it is back. */
 export const killable = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '200' };
 
-/** `told`: properties beyond those of kafka.ts, which may depend on its ports. */
-export async function startBroker(told: Properties | ((ports: KafkaPorts) => Properties) = {}): Promise<TestBroker> {
+/** `extra`: properties beyond those of kafka.ts, which may depend on its ports. */
+export async function startBroker(extra: Properties | ((ports: KafkaPorts) => Properties) = {}): Promise<TestBroker> {
   if (jars instanceof Missing) throw jars;
   const dir = mkdtempSync(join(tmpdir(), 'lineside-kafka-'));
   let running: KafkaProcess | undefined;
@@ -66,7 +66,7 @@ export async function startBroker(told: Properties | ((ports: KafkaPorts) => Pro
     await admin?.close();
   });
   const ports = await freePorts();
-  const properties = typeof told === 'function' ? told(ports) : told;
+  const properties = typeof extra === 'function' ? extra(ports) : extra;
   const start = async (): Promise<KafkaProcess> => {
     running = await startKafka({ jars, dir, ports, properties });
     return running;

@@ -1,6 +1,6 @@
 /**
  * Makes Kafka clients and ends them again, a few at a time, each talking through its whole life (`debug`): librdkafka's
- * threads wake Node's loop while the wrapper is only just making the handle for that. Needs no broker: nobody listens.
+ * threads wake Node's loop while the wrapper is only just making the handle for that. Needs no broker: no process listens.
  *   node --import tsx/esm test/kafka/client-rounds.ts COUNT      prints {"ended":COUNT,"lines":N}
  * What scripts/kafka-client fixes in node-rdkafka showed itself as a crash there, or as a close that never came back; so it
  * is run as a process, under a watchdog.
@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import kafka from 'node-rdkafka';
 
-/** Port 9 is nobody's, so each of them logs that at once. */
-const NOBODY = '127.0.0.1:9,127.0.0.2:9,127.0.0.3:9';
+/** No process listens on port 9, so each of them logs that at once. */
+const NO_BROKER = '127.0.0.1:9,127.0.0.2:9,127.0.0.3:9';
 const AT_ONCE = 10;
 
 interface ClientRounds {
@@ -21,7 +21,7 @@ interface ClientRounds {
 }
 
 class Unasked extends kafka.Producer {
-  /** Its first question would be answered by nobody. */
+  /** Its first request would have no answer. */
   override getMetadata(_options?: object, done?: (error: never, data: never) => unknown): void {
     done?.(undefined as never, undefined as never);
   }
@@ -29,7 +29,7 @@ class Unasked extends kafka.Producer {
 
 async function oneClient(): Promise<number> {
   let lines = 0;
-  const client = new Unasked({ 'bootstrap.servers': NOBODY, debug: 'all', event_cb: true, dr_cb: true }, {});
+  const client = new Unasked({ 'bootstrap.servers': NO_BROKER, debug: 'all', event_cb: true, dr_cb: true }, {});
   client.on('event.log', () => void lines++);
   client.on('event.error', () => {});
   await new Promise<void>((resolve) => client.connect({}, () => resolve()));

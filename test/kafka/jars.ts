@@ -42,7 +42,7 @@ export async function kafkaJars(): Promise<string> {
   return dir;
 }
 
-/** Somebody else may have been faster: theirs are the same, and the directory is renamed into place whole or not at all. */
+/** Another process may have been faster: its files are the same, and the directory is renamed into place whole or not at all. */
 function put(fresh: string, dir: string): void {
   try {
     renameSync(fresh, dir);

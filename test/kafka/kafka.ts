@@ -76,7 +76,7 @@ export async function startKafka(settings: KafkaSettings): Promise<KafkaProcess>
     const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
     execFileSync('java', [...JVM, ...LOG, ...classPath, ...format], { stdio: 'pipe' });
   }
-  // Ends with whoever started it, however that ends.
+  // Ends with the process that started it, however that ends.
   const java = ['--pdeathsig', 'KILL', 'java', ...JVM, ...LOG, ...classPath, 'kafka.Kafka', file];
   const child = spawn('setpriv', java, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close');
@@ -154,7 +154,7 @@ function properties(settings: KafkaSettings, certificates: Certificates): string
     'listener.security.protocol.map': 'PLAIN:PLAINTEXT,SASL:SASL_SSL,EXPIRED:SASL_SSL,CONTROLLER:PLAINTEXT',
     'log.dirs': join(dir, 'data'),
     'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
-    // Whoever comes by a plain listener: the broker itself, and the tests.
+    // Clients of a plain listener: the broker itself, and the tests.
     'super.users': 'User:ANONYMOUS',
     'sasl.enabled.mechanisms': 'SCRAM-SHA-512',
     'auto.create.topics.enable': 'false',

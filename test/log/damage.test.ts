@@ -136,8 +136,8 @@ test('a directory that cannot be made at start: an existing log is joined withou
   const dir = temporaryDirectory(t);
   const data = join(dir, 'data');
   await filledLog(t, data, 5);
-  const away = join(dir, 'away');
-  renameSync(data, away);
+  const moved = join(dir, 'away');
+  renameSync(data, moved);
   writeFileSync(data, 'a file in the way');
   const log = await openLog(t, data);
   assert.equal((await log.status()).state, 'failing');
@@ -145,7 +145,7 @@ test('a directory that cannot be made at start: an existing log is joined withou
   for (let i = 0; i < 3; i++) log.record(1, i, Buffer.from(`p${i}`));
   assert.deepEqual(await nextTexts(live), ['p0', 'p1', 'p2']);
   unlinkSync(data);
-  renameSync(away, data);
+  renameSync(moved, data);
   await until('state === ok', async () => (await log.status()).state === 'ok');
   log.record(1, 9, Buffer.from('p3'));
   const next = await live.next();

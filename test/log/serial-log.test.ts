@@ -162,12 +162,12 @@ test('the status shows what is stored and pending', async (t) => {
 
 test('a reader of what is stored gets no entry before its commit, and is notified of what retention removed from the start', async (t) => {
   const log = await openLog(t, temporaryDirectory(t), { maxBytes: MiB, commitMs: 1_000, tailBytes: MiB });
-  log.record(1, 1, Buffer.from('on its way'));
+  log.record(1, 1, Buffer.from('in flight'));
   const stored = { storedOnly: true };
   assert.deepEqual(idsOf((await readAll(log)).entries), [1]);
   assert.deepEqual(idsOf((await readAll(log, stored)).entries), []);
   await log.store(newEntry('2'));
-  log.record(1, 3, Buffer.from('on its way'));
+  log.record(1, 3, Buffer.from('in flight'));
   assert.deepEqual(idsOf((await readAll(log, stored)).entries), [1, 2]);
   assert.deepEqual(idsOf((await readAll(log, { ...stored, after: 1 })).entries), [2]);
   await until('a new worker answers', async () => {

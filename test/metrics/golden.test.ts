@@ -67,11 +67,13 @@ test('a scrape of the service is what the list says, those of the line included,
 
   process.kill(both.linePid, 'SIGSTOP');
   try {
-    const away = await until('the line does not answer', async () => {
+    const unreachable = await until('the line does not answer', async () => {
       const text = await metrics();
       return /^lineside_line_up 0$/m.test(text) && text;
     });
-    const left = [...scraped(away)].filter(([name, { series }]) => name.startsWith('lineside_line_') && series > 0);
+    const left = [...scraped(unreachable)].filter(
+      ([name, { series }]) => name.startsWith('lineside_line_') && series > 0,
+    );
     assert.deepEqual(
       left.map(([name]) => name),
       ['lineside_line_up'],
@@ -115,9 +117,9 @@ function scraped(text: string): Map<string, Scraped> {
   const found = new Map<string, Scraped>();
   const help = new Map<string, string>();
   for (const line of text.split('\n')) {
-    const [, told, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
-    if (told === 'HELP') help.set(name, rest);
-    if (told === 'TYPE') found.set(name, { type: rest, help: help.get(name) ?? '', labels: [], series: 0 });
+    const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? [];
+    if (kind === 'HELP') help.set(name, rest);
+    if (kind === 'TYPE') found.set(name, { type: rest, help: help.get(name) ?? '', labels: [], series: 0 });
     if (line === '' || line.startsWith('#')) continue;
     const [, series = '', labels = ''] = /^([a-z0-9_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
     const base = found.has(series) ? series : series.replace(/_(bucket|sum|count)$/, '');

@@ -1,4 +1,4 @@
-/** What can be told of the Debian package without building it: its scripts, and the native modules that go into it. */
+/** Checks of the Debian package without building it: its scripts, and the native modules that go into it. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';

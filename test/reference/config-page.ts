@@ -19,7 +19,7 @@ same keys. Each key has a variable that overrides the file: ${code(variableOf('l
 commas there. A few may be set in the file only, and say so.
 
 **Reload** says what [${code('systemctl reload lineside')}](../how-to/operator/change-configuration.md) does with
-a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line goes on;
+a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line continues;
 *restart*, it is named in the journal and counts after ${code('systemctl restart lineside')}.`;
 
 /** systemd/lineside.toml: every key with its default, commented out. */

@@ -18,7 +18,7 @@ export function metricsPage(): Page {
     MADE,
     '# Metrics and alerts',
     '## Metrics',
-    `At ${code('GET /metrics')} of the hub, open to everyone who reaches it. A metric that the machine cannot tell has no series.`,
+    `At ${code('GET /metrics')} of the hub, open to everyone who reaches it. A metric that the machine cannot report has no series.`,
     table(['metric', 'type', 'labels', ''], metrics.map(metricRow)),
     '## Alerts',
     `The device finds each itself (${code('lineside alerts')}, ${code('GET /api/v1/alerts')}, the console), and

@@ -1,5 +1,5 @@
 /**
- * The pages of the reference are what the sources say, now; and there is nothing in the sources that nobody has described.
+ * The pages of the reference agree with the sources, and everything in the sources has a description.
  */
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';

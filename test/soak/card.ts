@@ -22,7 +22,7 @@ export interface CardReport {
   readonly records: number;
 }
 
-/** Until so many states of the card have been looked at. */
+/** Until so many states of the card are checked. */
 export async function cardStates(
   dir: string,
   states: number,
@@ -62,7 +62,7 @@ export async function cardStates(
       await load.until(box, client, http, LIFE_MS);
       const seen = recording.look(1, () => random.between(0, 999) / 1000);
       [lives, looked, torn] = [lives + 1, looked + seen.looked, torn + seen.torn];
-      say(`life ${lives}: ${JSON.stringify(seen)}; ${looked} of ${states} states looked at`);
+      say(`life ${lives}: ${JSON.stringify(seen)}; ${looked} of ${states} states checked`);
     }
     return { lives, looked, torn, records: load.records };
   } finally {

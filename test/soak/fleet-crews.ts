@@ -93,7 +93,7 @@ export class Crews {
       if (crew.written === undefined) crew.fault = `ended with ${status ?? signal}`;
     });
     this.#crews.push(crew);
-    this.#tell(crew, { kind: 'begin', orders: { ...orders, dir } });
+    this.#send(crew, { kind: 'begin', orders: { ...orders, dir } });
   }
 
   get size(): number {
@@ -101,7 +101,7 @@ export class Crews {
   }
 
   write(everyMs: number): void {
-    for (const crew of this.#crews) this.#tell(crew, { kind: 'write', everyMs });
+    for (const crew of this.#crews) this.#send(crew, { kind: 'write', everyMs });
   }
 
   totals(): Totals {
@@ -127,7 +127,7 @@ export class Crews {
 
   /** Ends all of them; how many changes each box has written. */
   async end(limitMs: number): Promise<ReadonlyMap<string, number>> {
-    for (const crew of this.#crews) this.#tell(crew, { kind: 'end' });
+    for (const crew of this.#crews) this.#send(crew, { kind: 'end' });
     await this.until('all crews have ended', () => this.#crews.every(({ written }) => written !== undefined), limitMs);
     return new Map(this.#crews.flatMap(({ written }) => Object.entries(written ?? {})));
   }
@@ -137,7 +137,7 @@ export class Crews {
     for (const { child } of this.#crews) child.kill('SIGKILL');
   }
 
-  #tell(crew: Crew, message: ToCrew): void {
+  #send(crew: Crew, message: ToCrew): void {
     // One that has ended says so by its exit.
     crew.child.send(message, () => {});
   }

@@ -24,7 +24,7 @@ export interface FleetSetting {
   readonly quietMs: number;
 }
 
-/** How the fleet came back. Times in ms since it was cut off; attempts are connections that came to the broker's address. */
+/** How the fleet came back. Times in ms since it was disconnected; attempts are connections that reached the broker's address. */
 export interface Return {
   readonly attempts: number;
   readonly busiestSecond: number;

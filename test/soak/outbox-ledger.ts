@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import Database from 'better-sqlite3';
 import type { TopicMessage } from '../e2e/outbox-reader.ts';
 
-/** One version of a record, as the database has it and as its event tells it. */
+/** One version of a record, as the database has it and as its event has it. */
 export interface Version {
   readonly dictionary: string;
   readonly businessKey: string;
@@ -74,7 +74,7 @@ export class OutboxLedger {
     this.#heard(name, 'refused', '');
   }
 
-  /** While nobody writes: `fresh` are the versions after lastTxTime. Every change asked for so far finds its end here. */
+  /** While there are no writes: `fresh` are the versions after lastTxTime. Settles every change that was requested so far. */
   settle(fresh: readonly Version[]): void {
     const transactions = Map.groupBy(fresh, ({ changeReason }) => changeReason);
     for (const [name, versions] of transactions) this.#found(name, versions);
@@ -88,7 +88,7 @@ export class OutboxLedger {
     this.know(fresh);
   }
 
-  /** Versions that the database has, whoever asked for them. */
+  /** Versions that the database has, also those that no writer requested. */
   know(versions: readonly Version[]): void {
     for (const version of versions) {
       this.#versions.set(nameOf(version), digestOf(version));
@@ -121,7 +121,7 @@ export class OutboxLedger {
   /** One transaction of the database: all of what was asked for under its name, at a time of its own. */
   #found(name: string, versions: readonly Version[]): void {
     const asked = this.#asked.get(name);
-    assert.ok(asked, `${name}: nobody asked for this`);
+    assert.ok(asked, `${name}: no writer requested this`);
     assert.ok(this.#open.has(name), `${name} appears after it was settled`);
     const [txTime = '', ...others] = new Set(versions.map((version) => version.txTime));
     assert.deepEqual(others, [], `${name} has one txTime`);

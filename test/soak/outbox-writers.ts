@@ -96,7 +96,7 @@ export async function bulkCloser(name: string, load: Load, over: AbortSignal): P
       );
       if (fate === undefined) return;
     }
-    const bad = random.between(0, 3) === 0 ? ['nobody knows this'] : [];
+    const bad = random.between(0, 3) === 0 ? ['an unknown key'] : [];
     const targets = keys.map((key) => `${dictionary}:${key}`);
     const fate = await attempt(name, load, targets, (change) =>
       api.post(`${path}/bulk-close`, { businessKeys: [...keys, ...bad], changeReason: change }),

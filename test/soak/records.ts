@@ -1,5 +1,5 @@
 /**
- * Numbered records that show by themselves whether they are whole: what the device behind the line sends, what
+ * Numbered records that show whether they are whole: what the device behind the line sends, what
  * SendPacket callers send, and what LogRaw callers store.
  */
 import { createHash } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** Traffic from all sides, each of whose records says by itself what it is. */
+/** Traffic from all sides, each record of which identifies itself. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import Long from 'long';
 import { serial } from '../../src/shared/proto/services.ts';

@@ -1,6 +1,6 @@
 /**
  * What the webhooks owe: each committed event once to each subscription that it is for, in a delivery that keeps its bytes.
- * Held against everything that the subscriber was sent, and what the interface says of it. Throws at the first thing that
+ * Held against everything that the subscriber was sent, and with the state that the interface shows. Throws at the first thing that
  * does not hold.
  */
 import assert from 'node:assert/strict';
@@ -61,7 +61,7 @@ interface Delivery {
   readonly events: readonly CommittedEvent[];
 }
 
-/** Everything there is, while nothing is on its way. `shown`: all deliveries that the interface lists. */
+/** Everything there is, while nothing is in flight. `shown`: all deliveries that the interface lists. */
 export function settleWebhooks(
   takers: readonly Taker[],
   committed: readonly CommittedEvent[],
@@ -70,7 +70,7 @@ export function settleWebhooks(
   interruptions: readonly Interruption[],
 ) {
   const byDigest = new Map(committed.map((event) => [event.digest, event]));
-  assert.equal(byDigest.size, committed.length, 'each event tells something of its own');
+  assert.equal(byDigest.size, committed.length, 'each event has a content of its own');
   const whole = requests.filter(({ complete }) => complete);
   for (const { faults, path, n } of whole) assert.deepEqual(faults, [], `request ${n} to ${path}`);
   const paths = new Set(takers.map(({ path }) => path));
@@ -149,7 +149,7 @@ function deliveriesOf(
     }
     const events = first.body.events.map((element) => {
       const event = byDigest.get(digestOf(element));
-      assert.ok(event, `${deliveryId} of ${id} tells what was never committed: ${JSON.stringify(element)}`);
+      assert.ok(event, `${deliveryId} of ${id} has an event that was never committed: ${JSON.stringify(element)}`);
       return event;
     });
     return { id: deliveryId, raw: first.raw, requests: same, events };
@@ -169,7 +169,7 @@ function everyEventOnce(
     assert.equal(new Set(events.map(({ txTime }) => txTime)).size, 1, `${id} is of one transaction`);
     events.forEach((event, i) => {
       assert.equal(delivered.get(event.id), undefined, `event ${event.id} is planned once for ${taker.id}`);
-      assert.ok(i === 0 || event.id > (events[i - 1]?.id ?? 0), `${id} tells its events in their order`);
+      assert.ok(i === 0 || event.id > (events[i - 1]?.id ?? 0), `${id} has its events in their order`);
       delivered.set(event.id, id);
     });
   }

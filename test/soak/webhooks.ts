@@ -1,6 +1,6 @@
 /**
  * kill -9 on the hub at random moments under load, while a subscriber accepts, refuses, hangs and cuts connections as it
- * likes: each change that was committed comes to each subscription that it is for, planned once, its bytes always the
+ * likes: each change that was committed reaches each subscription that it is for, planned once, its bytes always the
  * same; what was accepted comes again only across a kill; and the interface says what the subscriber saw.
  */
 import assert from 'node:assert/strict';
@@ -165,7 +165,7 @@ class Campaign extends HubCampaign<WebhookFigures> {
     interruption.to = monoS();
   }
 
-  /** Another filter, or a pause, or its end: while nobody writes. */
+  /** Another filter, or a pause, or its end: while there are no writes. */
   async #change(): Promise<void> {
     const taker = anyOf(this.#takers, this.random);
     const after = this.#lastEvent();

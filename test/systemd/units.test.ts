@@ -1,4 +1,4 @@
-/** The units are ones that systemd takes, and say of each other what makes them one service for systemctl. */
+/** The units are ones that systemd takes, and refer to each other, so that systemctl handles them as one service. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';

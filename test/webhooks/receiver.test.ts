@@ -166,7 +166,7 @@ describe('the example receiver', () => {
     assert.equal(await postSigned(made.body), 202);
   });
 
-  it('answers 403 to a body that lacks its end, and nothing to one that was cut off on its way', async () => {
+  it('answers 403 to a body that lacks its end, and nothing to one that was interrupted in transit', async () => {
     const { id, body } = delivery(change('P-1', 1));
     assert.equal(await post(body.slice(0, -1), { 'x-service-signature': sign(body) }), 403);
     const headers = { 'content-length': String(body.length), 'x-service-signature': sign(body) };

@@ -37,7 +37,7 @@ export const backlog: Row = {
     seedWaiting(dirOf('seed'), rows, rows / 10);
     const file = join(dir, 'seed', 'refdata.db');
     copyFileSync(file, join(dirOf('full'), 'refdata.db'));
-    // Nobody listens there.
+    // No process listens there.
     const nowhere = `127.0.0.1:${await freePort()}`;
     const rates = await measured<BacklogRates>('backlog', [nowhere, dirOf('empty'), dirOf('full'), rounds, changes]);
     say(`empty ${rounded(rates.empty)}`);

@@ -1,4 +1,4 @@
-/** How long an import of 50,000 records keeps the hub from everything else, with deliveries going on beside it. */
+/** How long an import of 50,000 records keeps the hub from everything else, with deliveries at the same time. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { drained, outbox } from '../../e2e/hub-support.ts';

@@ -1,6 +1,6 @@
 /**
  * Reads topics from their start: consumer.ts BOOTSTRAP TOPIC...: prints "ready", then for each message its key and the
- * monotonic nanoseconds at which it was in hand.
+ * monotonic nanoseconds at which it was received.
  */
 import kafka from 'node-rdkafka';
 import { PARTITIONS } from '../settings.ts';
