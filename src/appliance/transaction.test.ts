@@ -72,7 +72,7 @@ test('cut at any step, finish() finds all of it to be done or nothing', () => {
   assert.deepEqual([...kinds], ['old', 'new']);
 });
 
-test('what is in place already is not written again', () => {
+test('files that are in place already are not written again', () => {
   commit(trial.box, realDisk, changes);
   const inode = statSync(trial.box.path('/etc/a')).ino;
   commit(trial.box, realDisk, [change('/etc/a', 'new a')]);

@@ -204,7 +204,7 @@ describe('line settings', () => {
   });
 });
 
-describe('where the service is', () => {
+describe('the address of the service', () => {
   const cases: readonly [Parameters<typeof chosenEndpoint>[0], Record<string, string>, string | undefined][] = [
     [{}, {}, undefined],
     [{ socket: '/a' }, { LINESIDE_HOST: 'x' }, 'unix /a'],

@@ -11,7 +11,7 @@ import { connect, counted, refused, settled, start } from './client.fixture.ts';
 import { MAX_BATCH_BYTES, MAX_ENTRIES } from './limits.ts';
 import { type Disk, realDisk } from './stored-log.ts';
 
-describe('what a hostile box sends to a collector', () => {
+describe('requests of a hostile box to a collector', () => {
   it('is refused by its size, before and after it is unpacked', async (t) => {
     const { dir, port } = await start(t);
     const largest = MAX_BATCH_BYTES - 100;

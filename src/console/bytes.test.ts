@@ -36,7 +36,7 @@ describe('bytes for people', () => {
 
 const hex = (typed: Typed): string => ('bytes' in typed ? hexText(typed.bytes) : `! ${typed.fault}`);
 
-describe('what a person types', () => {
+describe('typed input', () => {
   it('is text with escapes, in UTF-8', () => {
     assert.equal(hex(bytesOfText('AT\\r\\n')), '41 54 0d 0a');
     assert.equal(hex(bytesOfText('\\x02\\xfF\\t\\0\\\\x41')), '02 ff 09 00 5c 78 34 31');

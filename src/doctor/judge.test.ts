@@ -142,7 +142,7 @@ judged('the permissions', judgePermissions, right, [
   ['a port of dialout', { rule: 'port', gid: 20, mode: 0o660 }, 'ok', /^/],
 ]);
 
-describe('what is shown', () => {
+describe('the output', () => {
   it('says a check’s name once, and what to do below what was found', () => {
     const findings = [
       { state: 'ok', found: 'a', todo: '' },

@@ -37,7 +37,7 @@ for (const [toml, how, valueIn, value] of changes) {
   });
 }
 
-test('what was not taken is named again by the next reload', () => {
+test('keys that were not applied are named again by the next reload', () => {
   const [before, after] = [read(''), read('[log]\nmax_age_days = 3\nqueue_bytes = 65536')];
   const first = planReload(before, after);
   const second = planReload({ ...first, unused: [] }, after);

@@ -57,7 +57,7 @@ function box(t: TestContext): Box {
   };
 }
 
-test('what is new is added, and nothing is written where nothing is', (t) => {
+test('new entries are added, and nothing is written without new entries', (t) => {
   const { saves, kept, dir } = box(t);
   saves(0);
   assert.ok(!existsSync(join(dir, 'kept/current.log')));
@@ -66,7 +66,7 @@ test('what is new is added, and nothing is written where nothing is', (t) => {
   assert.deepEqual(kept('current'), ['00001', '00002', '00003']);
 });
 
-test('of more than there is room for the newest is kept, and it is not saved again and again', (t) => {
+test('the newest entries are kept if there is no room for all, and they are not saved again and again', (t) => {
   const { saves, kept } = box(t);
   saves(10_000);
   assert.equal(kept('current').at(-1), '10000');

@@ -92,7 +92,7 @@ test('a resumed restore moves nothing to where a swapped directory leads', { ski
   assert.deepEqual(readdirSync(where.roots), []);
 });
 
-test('what root restores belongs to the service', { skip }, async (t) => {
+test('files that root restores belong to the service', { skip }, async (t) => {
   const where = boxOf(t);
   await backUp(where);
   restore(where);

@@ -368,7 +368,7 @@ test('a card that takes a write only in part still gets a journal that can be re
   assert.ok(!existsSync(join(where.etc, 'gained')));
 });
 
-test('where the journal cannot be written nothing has begun: the service runs again on the old state', async (t) => {
+test('if the journal cannot be written nothing has begun: the service runs again on the old state', async (t) => {
   const where = await twoStates(t);
   const before = everything(where);
   const started: (readonly string[])[] = [];
@@ -429,7 +429,7 @@ async function killedAt({ dir }: Site, at: number): Promise<{ signal: string | n
   return { signal, last: seen.trim().split('\n').at(-1) ?? '' };
 }
 
-test('what cannot be kept in a backup is named, and there is no backup', async (t) => {
+test('a file that cannot be kept in a backup is named, and there is no backup', async (t) => {
   const where = await twoStates(t);
   rmSync(where.file);
   mkdirSync(join(where.etc, 'with blank'));

@@ -38,7 +38,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   });
   afterEach(closePages);
 
-  test('what a page must not do is stopped by its policy, and seen by these tests', async () => {
+  test('the policy stops forbidden actions of a page, and these tests see it', async () => {
     const opened = await openPage(product.url);
     await opened.find('button', 'Sign in');
     const doing = await opened.page.evaluate(doWrong);
@@ -293,7 +293,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await product.box.client.serial.close({});
   });
 
-  test('what cannot be sent is kept, with the reason in the words of the box', async () => {
+  test('input that cannot be sent is kept, with the reason in the words of the box', async () => {
     const opened = await product.enter('technician');
     await opened.sees('closed', '.port');
     await opened.fill('Text', 'lost?');

@@ -118,7 +118,7 @@ test('the hub: READY with its outbox, food, STOPPING', async (t) => {
   assert.deepEqual(order, ['RELOADING', 'READY', 'RELOADING', 'READY', 'STOPPING'], 'a reload is over before a stop');
 });
 
-test('of line and hub together the line speaks for both, and the hub has no socket of its own', async (t) => {
+test('if line and hub run together the line notifies systemd for both, and the hub has no socket of its own', async (t) => {
   const { socket, env } = await systemd(t);
   const both = await startBoth({ env });
   await isFedOn(socket);

@@ -49,7 +49,7 @@ describe('the serial log in transit to a broker', { skip }, () => {
     return { ...found, logId, batches };
   }
 
-  test('what the line receives and what callers log is with the broker, byte for byte, one boot to a batch', async () => {
+  test('the broker has the bytes that the line receives and the records that callers log, byte for byte, one boot to a batch', async () => {
     const dir = temporaryDirectory();
     // Over TLS with a password, as a device in the field.
     const { kafka = {} } = saslKafka(broker, dir, TOPIC_PREFIX);

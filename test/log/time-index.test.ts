@@ -94,7 +94,7 @@ test('the first entry of any time range is found without a scan, after clock ste
   }
 });
 
-test('what is found by the index is what a scan finds, also after a restart, retention and an earlier version in between', async (t) => {
+test('the index finds the same entries as a scan, also after a restart, retention and an earlier version in between', async (t) => {
   const dir = temporaryDirectory(t);
   const log = await openLog(t, dir);
   const all: { id: number; ms: number }[] = [];

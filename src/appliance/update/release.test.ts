@@ -23,7 +23,7 @@ test('versions have the order in which they were made', () => {
   }
 });
 
-test('what is no version is older than any', () => {
+test('a string that is no version is older than any version', () => {
   for (const text of ['', 'unknown', '1.0', '1.0.0.0', 'v1.0.0', '1.0.0-', '1.0.0 ']) {
     assert.equal(parseVersion(text), undefined);
     assert.ok(compareVersions(text, '0.0.1') < 0 && compareVersions('0.0.1', text) > 0);

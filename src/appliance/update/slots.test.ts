@@ -18,7 +18,7 @@ function every(): SlotState[] {
   return [settled('a'), settled('b'), { ...settled('a'), failed: 'b' }, { ...settled('b'), failed: 'a' }, ...trials];
 }
 
-test('what the initramfs writes is read here, and written in the same bytes', () => {
+test('reads the state that the initramfs writes, and writes it in the same bytes', () => {
   for (const { name, text, after } of states) {
     const state = parseSlots(after);
     if (after !== text) assert.equal(state && renderSlots(state), after, name);

@@ -315,7 +315,7 @@ test('the request for a factory reset names this box, and the boot partition is 
   assert.deepEqual(box.remounts, ['rw', 'ro']);
 });
 
-test('where there is no image, or the box has no id, no factory reset is asked for', (t) => {
+test('without an image or a box id no factory reset is requested', (t) => {
   const box = testBox(t);
   writeFileSync(box.at('machine-id'), '\n');
   const refused = { code: 'NOT_READY' };

@@ -68,7 +68,7 @@ test('other services, goodbyes and names that are too long are no boxes', () => 
   assert.deepEqual(boxes.questions(), []);
 });
 
-test('what is missing is asked for, a bounded number at a time', () => {
+test('missing records are requested, a bounded number at a time', () => {
   const boxes = collected(ptr('a'), ptr('b'), srv('b'), txt('b', 'id=b'));
   assert.deepEqual(boxes.questions(), [
     { name: `a.${service}`, type: 'SRV' },

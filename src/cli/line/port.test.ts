@@ -186,7 +186,7 @@ describe('sending and receiving', () => {
   });
 });
 
-describe('what the service says without answering', () => {
+describe('the refusals of the service', () => {
   const cases: readonly [Status, string, number, RegExp][] = [
     [Status.UNAUTHENTICATED, 'no valid token', 4, /--token-file FILE/],
     [Status.PERMISSION_DENIED, 'viewer may not', 4, /role operator/],

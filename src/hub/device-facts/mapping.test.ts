@@ -39,7 +39,7 @@ test('the line as a record: its state, the port it has now, the configuration th
   });
 });
 
-test('what is 0 in a message as it came over the wire is there too', () => {
+test('a field that is 0 in a received message is mapped too', () => {
   const bytes = serial.SerialConfig.encode({ portName: '/dev/ttyS0', baudRate: 9_600, dataBits: 8 }).finish();
   const wire = serial.SerialConfig.decode(bytes);
   assert.deepEqual(lineRecord({ ...open, requested: wire }, 'box')['config'], {
@@ -66,7 +66,7 @@ test('a port that stays lost keeps the first words for it', () => {
   assert.equal(steady(lineRecord(open, 'box'), lost)['error'], '');
 });
 
-test('of a line that does not answer the port and configuration stay known', () => {
+test('port and configuration stay known while the line does not answer', () => {
   const known = lineRecord(open, 'box');
   const { portName, state, config: kept } = unknownLine(known, 'box');
   assert.deepEqual([portName, state, kept], ['/dev/ttyUSB1', 'unknown', config]);

@@ -14,7 +14,7 @@ const good = new Map([
   ['max.message.bytes', '2000'],
 ]);
 
-describe('what a topic lacks', () => {
+describe('the faults of a topic', () => {
   it('is nothing if it has at least what was requested', () => {
     assert.deepEqual(lacksOf(spec, { partitions: 6, config: good }, 2_000), []);
   });

@@ -107,7 +107,7 @@ test('a dead letter is listed with its envelope, requeued once, and is sent agai
   });
 });
 
-test('of two requeues or discards of a dead letter at once one does it, and the other finds none', async (t) => {
+test('if a dead letter is requeued or discarded twice at once, one request succeeds and the other finds none', async (t) => {
   const rig = adminFor(t);
   const { admin, broker, publisher, clock } = rig;
   await answered(rig, ['a', 'b', 'c'], () => 'refuse for ever');

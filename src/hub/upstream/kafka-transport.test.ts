@@ -120,7 +120,7 @@ describe('the Kafka transport', () => {
     });
   });
 
-  it('what may have arrived is abandoned with its producer, so that it does not come beside its successor', async (t) => {
+  it('a batch that may have arrived is abandoned with its producer, so that it does not arrive beside its successor', async (t) => {
     const { transport, connected, brokers } = setUp(t);
     const broker = await connected();
     const batch = Buffer.from('x');

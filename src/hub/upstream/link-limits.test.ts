@@ -85,7 +85,7 @@ describe('the cap', () => {
     }
   });
 
-  it('what was spent unasked is made up for', () => {
+  it('bytes that were spent without permission are compensated', () => {
     const pace = new Pace(8, MAX_BYTES, 0);
     pace.spent(5_000, 0);
     assert.equal(pace.waitMs(1_000, 0), 6_000);
@@ -130,7 +130,7 @@ test('no 24 h of running hold more than the budget, over any number of restarts'
   );
 });
 
-test('what was spent an hour more than a day ago is free again', () => {
+test('bytes that were spent 25 hours ago are free again', () => {
   const budget = new Budget(1_000, undefined, 0);
   budget.charge(900, 0);
   assert.deepEqual([budget.left(0), budget.left(DAY), budget.left(DAY + HOUR)], [100, 100, 1_000]);

@@ -105,7 +105,7 @@ describe('batches', () => {
     );
   });
 
-  it('what is read twice, or reaches over the position, counts once', () => {
+  it('an entry that is read twice, or reaches over the position, counts once', () => {
     const packer = new Packer('log', 5);
     packer.add(batch([entry(4), entry(6)], { gaps: [gap(1, 3)] }));
     packer.add(batch([entry(6), entry(20)], { gaps: [gap(2, 12)] }));

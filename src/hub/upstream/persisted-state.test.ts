@@ -22,7 +22,7 @@ async function loaded(path: string): Promise<Saved | undefined> {
   }
 }
 
-test('what was saved last is found again; before there is nothing', async () => {
+test('the last saved state is loaded; before the first save there is none', async () => {
   const path = join(dir, 'plain');
   const file = new PositionFile(path);
   assert.equal(await file.load(), undefined);

@@ -129,7 +129,7 @@ test('ReceivePacket gives number, payload and tags; says when nothing waits or n
   await assert.rejects(s.client.receivePacket({}), hasStatus(Status.FAILED_PRECONDITION, /^NOT_CONNECTED/));
 });
 
-test('of an unforeseen failure the client gets no detail, and the log of the service has all', async () => {
+test('the client gets no detail of an unforeseen failure, and the log of the service has all', async () => {
   const { logger, lines } = recordingLogger();
   await using server = await startTestServer({}, logger);
   server.line.failure = new TypeError('secret detail');

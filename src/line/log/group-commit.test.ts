@@ -271,7 +271,7 @@ test('damage that is gone at a second look, or comes back much later, costs no f
   assert.deepEqual([store.opens, store.setAsides], [4, 0]);
 });
 
-test('what became known of stored stamps is stored at once, without entries, and again until it is', async () => {
+test('corrections of stored stamps are stored at once, without entries, and retried until they are', async () => {
   const segments: Segment[] = [];
   const { clock, store, commit, entry } = await started(undefined, segments);
   const stored = commit.addAndWait(entry());

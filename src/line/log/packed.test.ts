@@ -25,7 +25,7 @@ const entries = fc
     return list.map(({ step, ...entry }) => ({ ...entry, id: (id += step) }));
   });
 
-test('what is packed comes back, ids with holes included', () => {
+test('packed entries are unpacked unchanged, ids with holes included', () => {
   fc.assert(
     fc.property(entries, (list) => {
       const batch = pack(list);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { chargeOf, READ_BUDGET_BYTES, READER_ALLOWANCE_BYTES, ReadBudget, STALLED_MS } from './readers.ts';
 
-test('what is within the allowance of a reader costs nothing, and nothing costs more than there is', () => {
+test('reads within the allowance of a reader cost nothing, and nothing costs more than there is', () => {
   assert.equal(chargeOf(READER_ALLOWANCE_BYTES), 0);
   assert.ok(chargeOf(READER_ALLOWANCE_BYTES + 1) > READER_ALLOWANCE_BYTES);
   assert.equal(chargeOf(Number.MAX_SAFE_INTEGER), READ_BUDGET_BYTES);

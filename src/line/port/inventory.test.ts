@@ -86,7 +86,7 @@ test('without a serial number the socket decides, and another kind of adapter in
   assert.equal(await inventory.findAgain(known), undefined);
 });
 
-test('of two adapters with one serial number the one in the same socket is meant', async (t) => {
+test('if two adapters have one serial number, the one in the same socket is used', async (t) => {
   const { tree, inventory } = setup(t);
   const clone = { ...ftdi, serial: '0001\n' };
   await tree.usbSerial('ttyUSB0', '1-1', clone, 'ftdi_sio');

@@ -33,7 +33,7 @@ test('device numbers beyond eight bits come apart', () => {
   assert.deepEqual(deviceNumber(0xfff8_88ff), { major: 0x888, minor: 0xf_ffff });
 });
 
-test('what is a PTY, and what is a terminal and no port', () => {
+test('distinguishes a PTY from a terminal that is no port', () => {
   assert.ok(isPtySlave({ major: 136, minor: 0 }) && isPtySlave({ major: 143, minor: 9 }));
   assert.ok(!isPtySlave({ major: 128, minor: 0 }) && !isPtySlave({ major: 144, minor: 0 }));
   for (const [major, minor] of [

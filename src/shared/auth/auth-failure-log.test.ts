@@ -42,7 +42,7 @@ test('a scan of an hour makes one line a minute', () => {
   assert.ok(lines.length >= 60 && lines.length <= 61, String(lines.length));
 });
 
-test('what was not logged yet is logged at the stop, and nothing is left to wait for', () => {
+test('failures that were not logged yet are logged at the stop, and no timer is left', () => {
   const { clock, lines, log } = refusalLog();
   log.note('GET /a', 'one', 'no token');
   log.note('GET /a', 'two', 'no token');

@@ -11,7 +11,7 @@ function cachedBytes(path: string): number {
   return Number(stdout);
 }
 
-test('what was written and synced is read from the medium again, not from memory', (t) => {
+test('bytes that were written and synced are read from the medium again, not from memory', (t) => {
   // Not /tmp, which may be memory itself.
   const dir = mkdtempSync('/var/tmp/lineside-pages-');
   t.after(() => rmSync(dir, { recursive: true, force: true }));

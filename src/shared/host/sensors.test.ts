@@ -38,7 +38,7 @@ test('voltage and throttling are known only where the kernel reports them: silen
   for (const [tree, reported] of table) assert.deepEqual(power(sysTree(t, tree)), reported, JSON.stringify(tree));
 });
 
-test('what the card reports of itself: bytes written, and wear where it is eMMC', (t) => {
+test('the reports of the card: bytes written, and wear if it is eMMC', (t) => {
   const of = (files: Parameters<typeof mmc>[0], minor = 4): object =>
     wear(sysTree(t, mmc(files)), { major: 179, minor });
   const written = 2_345_678 * 512;

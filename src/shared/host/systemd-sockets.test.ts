@@ -109,7 +109,7 @@ ActiveState=inactive
 const hub = { unit: 'lineside-hub.socket', isOpen: false, addresses: ['/run/lineside/http.sock'] };
 const lan = { unit: 'lineside-hub-lan.socket', isOpen: true, addresses: ['[::]:8443', '10.0.0.7:8444'] };
 
-test('what systemd shows of the socket units, without those that promise nothing', () => {
+test('the socket units that systemd shows, without those that promise nothing', () => {
   assert.deepEqual(promisedIn(shown, true), [hub, lan]);
   assert.deepEqual(promisedIn(shown, false), [hub], 'no certificate, no listener of the LAN');
   assert.deepEqual(promisedIn('', true), []);

@@ -46,7 +46,7 @@ test('before the first look every figure is unknown, and no alert stands', (t) =
   assert.deepEqual([boots.count, telemetry.alerts()], [null, []]);
 });
 
-test('what this machine has is there after the start: memory, load, disk', async (t) => {
+test('the facts of this machine are there after the start: memory, load, disk', async (t) => {
   const { telemetry, warnings } = boxOf(t, sysTree(t, pi4), { state: 'unsynced' });
   await telemetry.start();
   const { memory, load, disk, temperatureCelsius, boots, clock, uptimeSeconds } = telemetry.facts();
@@ -81,7 +81,7 @@ test('the machine is sampled every half minute, and not after the stop', async (
   assert.equal(clock.pendingTimers, 0);
 });
 
-test('where nothing can be read or written, the start continues and reports it once', async (t) => {
+test('if nothing can be read or written, the start continues and reports it once', async (t) => {
   const { telemetry, clock, warnings } = boxOf(t, sysTree(t, {}), { dir: '/proc/nowhere' });
   await telemetry.start();
   const { disk, boots, temperatureCelsius } = telemetry.facts();

@@ -74,7 +74,7 @@ test('errors are those of the line and of packets that failed, not breaks', asyn
   assert.deepEqual(samples(), ['20 0 0 0 15 1', '10 0 0 0 4 1', '0 0 0 0 0 1']);
 });
 
-test('what a driver had counted before its port was opened is not of the interval', async (t) => {
+test('the counts of a driver from before its port was opened are not part of the interval', async (t) => {
   const { next, samples } = sample(t);
   const kernel = { frame: 900, overrun: 50, parity: 0, brk: 0, bufOverrun: 0 };
   await next({ uptimeMs: 1, portState: 1 });
@@ -92,7 +92,7 @@ test('a line that was started again has counted since then, also where it is fur
   assert.deepEqual(samples(), ['0 700 30 0 0 1']);
 });
 
-test('where the line does not answer there is no sample, and what it counted meanwhile is put into none', async (t) => {
+test('while the line does not answer there is no sample, and its counts of that time are in none', async (t) => {
   const { next, samples } = sample(t);
   await next({ uptimeMs: 1, rxBytes: 0 });
   await next({ uptimeMs: 2, rxBytes: 10 });

@@ -354,7 +354,7 @@ test('without a broker events wait beyond outbox.max_bytes: the oldest are prune
   await later.stop(0);
 });
 
-test('what a failed transaction would have pruned is not counted', async (t) => {
+test('rows that a failed transaction would have pruned are not counted', async (t) => {
   const { store, clock } = temporaryStore(t, { maxBytes: 2 << 20 });
   const publisher = publisherOn(store, undefined, clock);
   const data = { text: 'x'.repeat(2_000) };
@@ -368,7 +368,7 @@ test('what a failed transaction would have pruned is not counted', async (t) => 
   assert.deepEqual([waiting, prunedTotal], [rowsOf(store).filter((row) => row.waiting === 1).length, 0]);
 });
 
-test('what a broker refuses for days while nothing can be stored is kept once for each row', async (t) => {
+test('the refusals of a broker are kept once for each row, even for days while nothing can be stored', async (t) => {
   const { store, broker, publisher, clock } = rigFor(t, { maxAttempts: 1_000_000 });
   broker.answer = () => 'refuse';
   publisher.start();

@@ -44,7 +44,7 @@ test('one that fails is named once, with what failed, until it takes deliveries 
   assert.deepEqual(kinds(logged()), ['info 1 ']);
 });
 
-test('what is for review is said once for each subscription, however many deliveries there are', async (t) => {
+test('deliveries for review are logged once for each subscription, however many there are', async (t) => {
   const { rig, logged } = await loggingRig(t);
   rig.sender.answer = () => notFound;
   for (const id of [1, 2]) await plan(rig, id, 300);
@@ -52,7 +52,7 @@ test('what is for review is said once for each subscription, however many delive
   assert.deepEqual(kinds(logged()).toSorted(), ['warn 1 rejected', 'warn 2 rejected']);
 });
 
-test('what has used up its attempts is said besides that it failed', async (t) => {
+test('the log of a failed delivery also reports that its attempts are used up', async (t) => {
   const { rig, logged } = await loggingRig(t);
   rig.sender.answer = () => broken;
   await plan(rig, 1, 3);

@@ -162,7 +162,7 @@ test('switched off and on again while an attempt ends, the delivery is sent agai
   assert.deepEqual(statesIn(rig), { delivered: 1 });
 });
 
-test('what was planned with a scope that its consumer, or the subscription itself, has lost is not sent, and is for review', async (t) => {
+test('a delivery that was planned with a scope that its consumer or its subscription has lost is not sent, and is for review', async (t) => {
   const rig = await dispatcherRig(t);
   for (const id of [1, 2]) {
     await subscribe(rig, id);

@@ -101,7 +101,7 @@ test('suspects hold 8 places together, the others all that is left', () => {
   assert.equal(started.filter((id) => id === 40).length, 4);
 });
 
-test('what was tried in vain before the start is a suspect until it is proven, and only then', () => {
+test('a subscription that failed before the start is half-open until an attempt succeeds', () => {
   const scheduler = schedulerOf(30);
   for (let id = 1; id <= 29; id++) scheduler.markHalfOpen(id);
   prove(scheduler, [30], 'accepted');

@@ -171,7 +171,7 @@ test('a kernel without IPv6 is judged by IPv4 alone', () => {
   assert.equal(routeBy({ '/proc/net/route': `${head4}${ipv4[0]?.[1]}\n` }), true);
 });
 
-test('where the tables cannot be read nothing is known, and nothing is held back for it', () => {
+test('if the tables cannot be read nothing is known, and no delivery is deferred for it', () => {
   assert.equal(routeBy({}), true);
 });
 

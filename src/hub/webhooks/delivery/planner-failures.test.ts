@@ -108,7 +108,7 @@ test('a process killed in or after any of its transactions loses no delivery and
   }
 });
 
-test('what cannot be stored is said once and tried again after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
+test('a plan that cannot be stored is logged once and retried after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
   const { store, clock } = temporaryStore(t);
   const cache = await cacheOf(store);
   const { logger, lines } = recordingLogger();

@@ -42,7 +42,7 @@ test('a hundred subscriptions read the events once, as one does, and each only l
   assert.ok(one.statements < 20, `${one.statements} statements`);
 });
 
-test('of a large transaction that is mostly for others, rendering has only its own events answered', async (t) => {
+test('rendering reads only its own events of a large transaction that is mostly for others', async (t) => {
   const { store, cache, planner } = await plannerRig(t, { dictionaries: ['parts'] });
   await cache.put(store, 2, { actions: ['closed'], categories: ['dict.record.*'] });
   const events = Array.from({ length: 3_000 }, (_, n) =>
@@ -84,7 +84,7 @@ test('a filter is asked once for each kind of event, and what is remembered of k
   assert.equal(asked, 15_001);
 });
 
-test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of each subscription', async (t) => {
+test('it reads only the deliveries that it sends, of 200,000 that wait, and at most 16 ahead of each subscription', async (t) => {
   const rig = await dispatcherRig(t);
   for (const id of [1, 2]) await subscribe(rig, id);
   for (const id of [1, 2]) {
@@ -114,7 +114,7 @@ test('of 200,000 that wait it reads those that it sends, and at most 16 ahead of
   assert.equal(rowsIn(rig).filter(({ state }) => state === 'delivered').length, deliveredTotal);
 });
 
-test('what waits is found by the index alone, in its order', async (t) => {
+test('waiting deliveries are found by the index alone, in its order', async (t) => {
   const rig = await dispatcherRig(t);
   const { connection } = rig.store;
   const { prepared } = countReads(connection);

@@ -146,7 +146,7 @@ test('among 200,000 deliveries those for review are found by their index, a few 
   assert.ok(sum < 40_000, `${sum} rows in all`);
 });
 
-test('what is removed meanwhile is left out, also when all of it is, and a second request at a time is refused', async (t) => {
+test('deliveries that are removed meanwhile are omitted, also when all are, and a second request at a time is refused', async (t) => {
   const rig = await reviewRig(t);
   const { store, review } = rig;
   freezeAll(store.connection, put(store.connection, { count: 1_200, state: 'failed' }));
@@ -162,7 +162,7 @@ test('what is removed meanwhile is left out, also when all of it is, and a secon
   assert.deepEqual(await review.resendAll(anna, '1', {}, ''), { deliveries: 0 });
 });
 
-test('of delivered ones those go again whose events are all there; few events are checked in one transaction', async (t) => {
+test('delivered ones are sent again if all their events are there; few events are checked in one transaction', async (t) => {
   const rig = await reviewRig(t);
   const { store, review, cache } = rig;
   const { templateId: template } = await cache.put(store, 1);
@@ -199,7 +199,7 @@ test('of delivered ones those go again whose events are all there; few events ar
   );
 });
 
-test('of a subscription deleted while this waits for its turn to write, nothing is sent again', async (t) => {
+test('nothing is sent again for a subscription that is deleted while this waits for its turn to write', async (t) => {
   const rig = await reviewRig(t);
   const { store, review, cache } = rig;
   freezeAll(store.connection, put(store.connection, { count: 700, state: 'failed' }));

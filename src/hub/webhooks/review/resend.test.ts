@@ -143,7 +143,7 @@ test('a delivered one is sent again while its events are there, and they stay un
   assert.equal(auditOf(rig).length, 2, 'what was refused is not in the audit');
 });
 
-test('what waits or is under way is not sent again, and of two requests at once one is refused', async (t) => {
+test('a delivery that waits or is in flight is not sent again, and one of two requests at once is refused', async (t) => {
   const { review, sender, changed, calls, clock } = await journeyFor(t);
   sender.answer = () => ({ ...notFound, afterMs: 5_000 });
   await changed('a');
@@ -186,7 +186,7 @@ test('sent again at the very moment an attempt ends, a delivery is never called 
   assert.equal(sender.calls.length, 20);
 });
 
-test('where nothing can be stored nothing is sent again', async (t) => {
+test('if nothing can be stored nothing is sent again', async (t) => {
   const rig = await journeyFor(t);
   const { store, review, sender, changed, calls, clock } = rig;
   sender.answer = () => notFound;

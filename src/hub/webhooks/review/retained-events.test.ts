@@ -129,7 +129,7 @@ test('a removal that waits for its turn keeps the events that became needed mean
   assert.deepEqual(store.connection.prepare('SELECT id FROM outbox_events').pluck().all(), [2, 3]);
 });
 
-test('of many deliveries that ended a part is passed at a time, and nothing is let go of too soon', async (t) => {
+test('many completed deliveries are passed in parts, and no event is released too soon', async (t) => {
   const { store, planner } = await plannerRig(t, {});
   await store.maintain(() => {
     put(store.connection, { count: 50_000 });
@@ -228,7 +228,7 @@ async function sweptRig(t: TestContext): Promise<SweptRig> {
   return rig;
 }
 
-test('what has been due for a week needs no events any more, and its bytes stay the same', async (t) => {
+test('a delivery that is overdue by a week needs no events any more, and its bytes stay the same', async (t) => {
   const rig = await sweptRig(t);
   const { store, cache, planner, clock } = rig;
   await cache.put(store, 1);

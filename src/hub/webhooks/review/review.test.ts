@@ -79,7 +79,7 @@ test('a wrong cursor is refused; an unknown subscription has no deliveries, a de
   await assert.rejects(rig.review.resendAll(anna, '2', {}, ''), { code: 'NOT_FOUND' });
 });
 
-test('of 200,000 deliveries no page reads more than 20,000, and short pages lead to the matching ones', async (t) => {
+test('no page reads more than 20,000 of 200,000 deliveries, and short pages lead to the matching ones', async (t) => {
   const rig = await reviewRig(t);
   const { connection } = rig.store;
   const [waiting] = put(connection, { state: 'pending', subscription: 2 });
@@ -183,7 +183,7 @@ test('a delivery that waits says when its next attempt is; one whose events are 
   assert.deepEqual({ body, lastAttempt, attemptList }, { body: null, lastAttempt: null, attemptList: [] });
 });
 
-test('what is no delivery, or another of the same number, is not found', async (t) => {
+test('an id that is no delivery, or another one of the same number, is not found', async (t) => {
   const rig = await reviewRig(t);
   const [id = 0] = put(rig.store.connection, { state: 'failed' });
   const right = deliveryIdOf(rig, id);

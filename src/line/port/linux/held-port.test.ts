@@ -94,7 +94,7 @@ test('a setting that the driver drops is named, and the line gets its former set
   await device.close();
 });
 
-test('what is not a serial port is refused and left alone', async (t) => {
+test('a file that is not a serial port is refused and not changed', async (t) => {
   const directory = temporaryDirectory(t);
   const file = join(directory, 'file');
   await writeFile(file, 'content');

@@ -53,7 +53,7 @@ test('every byte value arrives as it was sent, both ways at once, for megabytes'
   await device.close();
 });
 
-test('what arrived between open and start is not lost', async (t) => {
+test('bytes that arrived between open and start are not lost', async (t) => {
   const pty = ptyOf(t);
   const device = await openTty(ptyPort(pty), eightNone);
   await pty.write(Buffer.from('early'));

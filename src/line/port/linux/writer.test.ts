@@ -25,7 +25,7 @@ function setup(room: number) {
   return { clock, kernel, deaths, writer };
 }
 
-test('what fits is written before write returns', () => {
+test('bytes that fit are written before write returns', () => {
   const { writer, kernel } = setup(100);
   void writer.write(Uint8Array.of(1, 2, 3), never);
   assert.deepEqual(kernel.taken, [1, 2, 3]);
