@@ -1,4 +1,4 @@
-/** What the fault tests share: the port, the log and the process as seen from outside. */
+/** Shared by the fault tests: the port, the log and the process as seen from outside. */
 import { closeSync, constants, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Long from 'long';

@@ -1,4 +1,4 @@
-/** What the hub's tests share: requests that must succeed, the outbox as an operator sees it, the topics as a consumer does. */
+/** Shared by the hub's tests: requests that must succeed, the outbox as an operator sees it, the topics as a consumer does. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

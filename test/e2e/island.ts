@@ -94,7 +94,7 @@ function must(steps: readonly (readonly string[])[]): void {
   if (failed !== '') throw new Error(failed);
 }
 
-/** What failed; '': nothing. */
+/** The failure; empty: none. */
 export function run(steps: readonly (readonly string[])[]): string {
   for (const [command = '', ...args] of steps) {
     const done = spawnSync(command, args, { encoding: 'utf8' });

@@ -35,7 +35,7 @@ export class LiveReader {
     return this.entries.flatMap(({ entry }) => entry?.note || []);
   }
 
-  /** What was received from the line, in log order. */
+  /** The bytes received from the line, in log order. */
   received(): Buffer {
     return Buffer.concat(this.entries.flatMap(({ entry }) => (entry?.dir === RX ? (entry.rawData ?? []) : [])));
   }

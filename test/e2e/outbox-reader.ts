@@ -10,7 +10,7 @@ import { LIBRARIES, PYTHON } from './python.ts';
 
 const READ_LIMIT_MS = 120_000;
 
-/** What the consumer lacks on this machine; false: nothing. */
+/** The missing prerequisites of the consumer on this machine; false: none. */
 export const consumerMissing: string | false =
   spawnSync(PYTHON, ['-c', 'import confluent_kafka']).status === 0
     ? false

@@ -1,4 +1,4 @@
-/** What the webhooks' end-to-end tests share: a hub with its subscribers, subscriptions, and deliveries as an operator sees them. */
+/** Shared by the webhooks' end-to-end tests: a hub with its subscribers, subscriptions, and deliveries as an operator sees them. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -41,7 +41,7 @@ const jars = await kafkaJars().catch((error: unknown) => {
   throw error;
 });
 
-/** What this machine lacks for a real broker; false: nothing. */
+/** The missing prerequisites of a real broker on this machine; false: none. */
 export const brokerMissing: string | false = jars instanceof Missing ? `no Apache Kafka here: ${jars.message}` : false;
 
 const leftovers = new Set<() => Promise<void>>();

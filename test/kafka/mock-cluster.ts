@@ -9,7 +9,7 @@ import { after } from 'node:test';
 const PACKAGE = resolve(import.meta.dirname, '../../node_modules/node-rdkafka');
 const LIBRARY = join(PACKAGE, 'build/deps');
 
-/** What this machine lacks for it; false: nothing. */
+/** The missing prerequisites on this machine; false: none. */
 export const mockMissing: string | false = existsSync(join(LIBRARY, 'librdkafka.so.1'))
   ? false
   : 'no librdkafka was compiled here: run scripts/bootstrap';

@@ -131,7 +131,7 @@ test('a reader overtaken by retention is notified of the exact number of entries
   const first = await openLog(t, join(dir, 'a'));
   for (let i = 1; i < 5; i++) first.record(1, i, randomBytes(4096));
   await first.store(newEntry('5'));
-  // What kill -9 leaves: the files as they are, without a close.
+  // The state after kill -9: the files as they are, without a close.
   cpSync(join(dir, 'a'), killed, { recursive: true });
   const log = await openLog(t, killed, { maxBytes: MiB, tailBytes: 10_000 });
   const next = await log.store(newEntry('after the kill'));

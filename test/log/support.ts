@@ -74,7 +74,7 @@ export function iteratorOf(
   return log.read({ ...everything, ...request }, signal)[Symbol.asyncIterator]();
 }
 
-/** What a reader gets next, as strings. */
+/** The next entries of a reader, as strings. */
 export async function nextTexts(reader: AsyncIterator<LogRun>): Promise<string[]> {
   return textsOf((await reader.next()).value?.entries ?? []);
 }

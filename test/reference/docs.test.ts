@@ -1,4 +1,4 @@
-/** What the documentation says there is, there is: commands, configuration keys, metrics, journal lines, files, places to jump to. */
+/** Everything that the documentation names exists: commands, configuration keys, metrics, journal lines, files, places to jump to. */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';

@@ -76,7 +76,7 @@ export async function killAtStart(role: 'line' | 'hub', configFile: string, afte
   await ended;
 }
 
-/** What must hold after every restart, whatever the kill interrupted. */
+/** The invariants after every restart, whatever the kill interrupted. */
 async function isBack({ client, logLines }: Daemon, { pty }: Traffic): Promise<void> {
   await until(`the port is open again:\n${logLines.join('\n')}`, async () => {
     return (await client.line.getStatus({})).portState === PORT_STATE_OPEN;

@@ -60,7 +60,7 @@ export class ReceiverPlace {
     };
   }
 
-  /** What it has taken, by dictionary and key. */
+  /** The accepted records, by dictionary and key. */
   records(): TakenRecord[] {
     return this.query('SELECT * FROM record ORDER BY dictionary, key') as TakenRecord[];
   }
