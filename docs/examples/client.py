@@ -38,7 +38,7 @@ def main():
     # The stream first: its headers arrive when it is established, so no entry from then on is missing.
     log = stub.StreamLog(pb.LogStreamRequest(from_start=False))
     log.initial_metadata()
-    # Opening takes the line from other users: only do it if the port is not open as it should be.
+    # Opening restarts the port for all users: only do it if the port is not open as it should be.
     wanted = pb.SerialConfig(port_name=PORT, baud_rate=int(BAUD), data_bits=8)
     if stub.GetCurrentConfig(Empty(), timeout=LIMIT_S) != wanted:
         check(stub.Open(wanted, timeout=LIMIT_S))
