@@ -126,7 +126,10 @@ export const operationComponents = {
       additionalProperties: false,
       properties: {
         name: { type: 'string', description: 'Which of the two systems runs.' },
-        trying: { type: 'boolean', description: 'On trial: after three starts without success the box returns to the other one.' },
+        trying: {
+          type: 'boolean',
+          description: 'On trial: after three starts without success the box returns to the other one.',
+        },
         dataLost: { type: 'boolean', description: 'The data partition could not be mounted: all is in memory only.' },
         updateFailed: { type: 'boolean', description: 'An update did not become healthy, and the box went back.' },
       },
