@@ -31,7 +31,7 @@ const LEAST_BLOCKS = 12;
 /** Commands that are repeated until they print what the page shows. */
 const READS = /^(?:status|log|outbox|webhook deliveries)\b/;
 
-/** Files that the pages tell the reader to make. */
+/** Files that the pages instruct the reader to create. */
 const files: Readonly<Record<string, string>> = {
   'mes.secret': SECRET,
   'records.ndjson': '{"dictionary": "tools", "businessKey": "T-2", "data": {"name": "Hammer"}}\n',

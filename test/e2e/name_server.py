@@ -55,15 +55,15 @@ def serve(server):
             server.sendto(reply, client)
 
 
-def tell(**message):
+def report(**message):
     print(json.dumps(message), flush=True)
 
 
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 server.bind((sys.argv[1], 53))
 threading.Thread(target=serve, args=(server,), daemon=True).start()
-tell(listening=True)
+report(listening=True)
 for line in sys.stdin:
     order = json.loads(line)
     zone = order['zone']
-    tell(done=order['id'])
+    report(done=order['id'])

@@ -55,7 +55,7 @@ def judge(message, batch):
             say(f'gap {gap}')
 
 
-def told(message, batch):
+def shown(message, batch):
     return {
         'partition': message.partition(),
         'offset': message.offset(),
@@ -115,7 +115,7 @@ def main():
                 continue
             batch = pb.UpstreamBatch.FromString(message.value())
             judge(message, batch)
-            print(json.dumps(told(message, batch), separators=(',', ':')))
+            print(json.dumps(shown(message, batch), separators=(',', ':')))
             if message.offset() + 1 >= left.get(message.partition(), 0):
                 left.pop(message.partition(), None)
     consumer.close()
