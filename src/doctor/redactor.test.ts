@@ -71,7 +71,8 @@ describe('the redactor', () => {
           }
           assert.ok(out.includes(REMOVED));
         }),
-        { numRuns: 300 },
+        // Found once: a shell's quote that ends behind a backslash.
+        { numRuns: 300, examples: [['password', "'\\';        !"]] },
       );
     });
   }

@@ -228,22 +228,21 @@ function endOfValue(text: string, from: number, between: string): number {
     return endOfBlock(text, from);
   for (const quote of ['"""', "'''"]) if (text.startsWith(quote, from)) return endOf(text, quote, from + 3, 3);
   const first = text[from] ?? '';
-  if (/["'`]/.test(first)) {
-    const end = endOfQuoted(text, from, first);
-    // Whether a backslash hides the quote behind it, shells and others have it differently.
-    const isUnsure = first !== '"' && text.slice(from, end).includes('\\');
-    return isUnsure ? endOfLine(text, from) : endOfSticking(text, end);
-  }
+  if (/["'`]/.test(first)) return endOfSticking(text, from);
   return first === '[' || first === '{' ? endOfBracket(text, from) : endOfLine(text, from);
 }
 
-/** Text adjacent to a quoted part belongs to it, as in a shell's 'it'\''s'; so does following text that begins no new item. */
+/** A quoted part and the text adjacent to it, as in a shell's 'it'\''s'; so does following text that begins no new item. */
 function endOfSticking(text: string, from: number): number {
   let at = from;
   while (at < text.length && !/[\s,;)}\]&<]/.test(text[at] ?? '')) {
     const one = text[at] ?? '';
-    if (/["'`]/.test(one)) at = endOfQuoted(text, at, one);
-    else at += one === '\\' ? 2 : 1;
+    if (/["'`]/.test(one)) {
+      const end = endOfQuoted(text, at, one);
+      // Whether a backslash hides the quote behind it, shells and others have it differently.
+      if (one !== '"' && text.slice(at, end).includes('\\')) return endOfLine(text, from);
+      at = end;
+    } else at += one === '\\' ? 2 : 1;
   }
   const rest = /^[ \t]+([^\n]{0,100})/.exec(text.slice(at, at + 120))?.[1] ?? '';
   return rest === '' || /^(?:[\w.-]+["']?\s*[=:]|[-,;)}\]#(|&<>])/.test(rest) ? at : endOfLine(text, at);
