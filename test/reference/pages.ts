@@ -7,6 +7,7 @@ import { httpPage } from './http-page.ts';
 import { metricsPage } from './metrics-page.ts';
 import type { Page } from './page.ts';
 import { deliverySchemaPage } from './schema-page.ts';
+import { screenPicture } from './screen-picture.ts';
 import { setupPage } from './setup-page.ts';
 
 export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
@@ -17,6 +18,7 @@ export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
   'docs/reference/cli.md': cliPage,
   'docs/reference/metrics-alerts.md': metricsPage,
   'docs/reference/setup-toml.md': setupPage,
+  'docs/images/box-screen.svg': screenPicture,
   'proto/webhook-delivery.schema.json': deliverySchemaPage,
   'systemd/monitoring/prometheus-rules.yml': prometheusRules,
 };
