@@ -59,7 +59,6 @@ async function typed(command: string, { dir, socket }: Both): Promise<Piece[]> {
 
 /** Without colours; the directory has the name that it has in the tutorial. */
 function asInTutorial(text: string, dir: string): string {
-  // biome-ignore lint: the escape character is what is looked for
   const plain = text.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]|\r|\^C/g, '');
   return plain.replaceAll(dir, '/home/me/lineside/.run');
 }
