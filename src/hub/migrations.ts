@@ -262,4 +262,30 @@ ALTER TABLE dictionaries ADD COLUMN title_scope TEXT NOT NULL DEFAULT 'RESTRICTE
 ALTER TABLE dictionaries ADD COLUMN schema_scope TEXT NOT NULL DEFAULT 'RESTRICTED';
 UPDATE dictionaries SET title_scope = scope, schema_scope = scope;
 `,
+  `
+-- Waiting events that are not to be sent now: the first of its key was refused or not reached, and those that wait behind it;
+-- and of a key of which very many wait, those that are not in the memory of the publisher.
+CREATE TABLE outbox_deferred (
+  id INTEGER PRIMARY KEY,
+  scope TEXT NOT NULL,
+  -- "dictionary:business key"
+  key TEXT NOT NULL,
+  -- Of the first of its key: when to send it again, in milliseconds of the process's monotonic clock. NULL: it is behind it.
+  due_ms INTEGER,
+  -- So far, for the backoff.
+  retries INTEGER NOT NULL,
+  -- 1: a broker refused it.
+  refused INTEGER NOT NULL
+);
+CREATE INDEX outbox_deferred_key ON outbox_deferred (scope, key, id);
+CREATE INDEX outbox_deferred_due ON outbox_deferred (scope, refused, due_ms) WHERE due_ms IS NOT NULL;
+-- Whoever removes a waiting event, an older slot's program too: the next of its key goes on.
+CREATE TRIGGER outbox_waits_no_more AFTER DELETE ON outbox_waiting BEGIN
+  DELETE FROM outbox_deferred WHERE id = OLD.id;
+END;
+CREATE TRIGGER outbox_next_of_key AFTER DELETE ON outbox_deferred WHEN OLD.due_ms IS NOT NULL BEGIN
+  UPDATE outbox_deferred SET due_ms = 0
+    WHERE id = (SELECT min(id) FROM outbox_deferred WHERE scope = OLD.scope AND key = OLD.key);
+END;
+`,
 ];

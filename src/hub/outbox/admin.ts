@@ -46,23 +46,24 @@ export class Admin {
 
   status(): OutboxStatus {
     return this.#o.store.read(() => {
-      const { blocked, ...figures } = this.#o.publisher.status();
-      const blockedKeys = blocked.slice(0, listedKeys).map(
-        ({ topic, key, id, attempts, reason, retryInMs }): BlockedKey => ({
-          topic,
+      const { publisher, topicOf, clock } = this.#o;
+      const blocked = publisher.blocked(listedKeys);
+      const blockedKeys = blocked.first.map(
+        ({ scope, key, id, attempts, reason, dueMs }): BlockedKey => ({
+          topic: topicOf(scope),
           key,
           outboxId: id,
           attempts,
           reason,
-          nextAttemptInSeconds: Math.ceil(retryInMs / 1000),
+          nextAttemptInSeconds: Math.max(0, Math.ceil((dueMs - clock.monoMs()) / 1000)),
         }),
       );
       return {
-        ...figures,
+        ...publisher.status(),
         oldest: this.#oldest(),
         deadLetters: this.#sql.countDead.get() ?? 0,
         blockedKeys,
-        blockedKeyCount: blocked.length,
+        blockedKeyCount: blocked.count,
         broker: this.#broker(),
       };
     });
@@ -100,8 +101,12 @@ export class Admin {
 
   /** It waits again, with no attempts. NOT_FOUND. Audited as "outbox.requeue". */
   async requeue(id: number, by: string, reason: string): Promise<void> {
-    const row = await this.#settle(id, by, reason, 'outbox.requeue', () => this.#sql.wait.run(id));
-    this.#o.publisher.requeued(id, row.scope);
+    const { publisher } = this.#o;
+    await this.#settle(id, by, reason, 'outbox.requeue', (scope, key) => {
+      this.#sql.wait.run(id);
+      publisher.requeue(id, scope, key);
+    });
+    publisher.requeued();
   }
 
   /** The change itself stays. NOT_FOUND. Audited as "outbox.discard". */
@@ -109,7 +114,13 @@ export class Admin {
     await this.#settle(id, by, reason, 'outbox.discard', () => {});
   }
 
-  #settle(id: number, by: string, reason: string, action: string, work: () => void): Promise<DeadRow> {
+  #settle(
+    id: number,
+    by: string,
+    reason: string,
+    action: string,
+    work: (scope: Scope, key: string) => void,
+  ): Promise<void> {
     const { store } = this.#o;
     return store.maintain((audit) => {
       const row = this.#sql.deadOne.get(id);
@@ -119,10 +130,10 @@ export class Admin {
         });
       }
       this.#sql.removeDead.run(id);
-      work();
-      const { dictionary, businessKey, attempts } = row;
-      audit(store.now(), by, action, `${dictionary}:${businessKey}`, { outboxId: id, attempts, reason });
-      return row;
+      const { scope, dictionary, businessKey, attempts } = row;
+      const key = `${dictionary}:${businessKey}`;
+      work(scope, key);
+      audit(store.now(), by, action, key, { outboxId: id, attempts, reason });
     }, 'promised');
   }
 

@@ -93,6 +93,8 @@ export class FakeBroker implements Broker {
   /** What arrived, in order. */
   readonly arrived: OutgoingMessage[] = [];
   readonly acknowledged = new Set<number>();
+  /** Every id it took, in order. */
+  readonly taken: number[] = [];
   offers = 0;
   answer: (message: OutgoingMessage) => Answer = () => 'acknowledge';
   /** Messages it takes at a time. */
@@ -110,6 +112,7 @@ export class FakeBroker implements Broker {
     if (this.#outstanding.size >= this.capacity) return 'full';
     if (this.#outstanding.has(message.id)) throw new Error(`${message.id} is in flight already`);
     this.#outstanding.set(message.id, message);
+    this.taken.push(message.id);
     this.mostOutstanding = Math.max(this.mostOutstanding, this.#outstanding.size);
     this.#queue.push(message);
     this.#ask();
@@ -122,8 +125,8 @@ export class FakeBroker implements Broker {
   }
 
   /** What was not reported yet is reported now. */
-  settle(outcome: Outcome): void {
-    this.#report([...this.#outstanding.keys()].map((id) => ({ id, outcome })));
+  settle(outcome: Outcome, ids: Iterable<number> = this.#outstanding.keys()): void {
+    this.#report([...ids].map((id) => ({ id, outcome })));
   }
 
   get outstanding(): number {

@@ -220,7 +220,7 @@ test('100,000 waiting rows of few keys, many keys and one key take no memory by 
     ['one blocked key', (n: number) => (n % 2 === 0 ? 'bad' : `k${n}`)],
     ['50 keys', (n: number) => `k${n % 50}`],
   ] as const) {
-    const { store, broker, publisher, clock } = rigFor(t);
+    const { store, broker, publisher, clock } = rigFor(t, { limits: { ids: 10_000, idsOfKey: 1_000 } });
     await store.commit(author, (tx) => {
       for (let n = 0; n < 100_000; n++) tx.emit(recordEvent(keyOf(n)));
     });
@@ -250,50 +250,78 @@ function assertOrder(broker: FakeBroker): void {
   }
 }
 
-const answers = ['acknowledge', 'refuse', 'time out', 'lost', 'refuse for ever'] as const;
+const answers = ['acknowledge', 'refuse', 'time out', 'lost', 'refuse for ever', 'silent'] as const;
+const allKeys = ['a', 'b', 'c', 'd', 'e', 'f'];
+const some = fc.array(fc.constantFrom(...allKeys), { minLength: 1, maxLength: 12 });
 const script = fc.array(
   fc.oneof(
+    { weight: 6, arbitrary: fc.record({ keys: some, scope: fc.constantFrom('PUBLIC', 'INTERNAL') }) },
+    { weight: 4, arbitrary: fc.record({ turns: fc.integer({ min: 1, max: 6 }) }) },
     {
-      weight: 6,
-      arbitrary: fc.record({ keys: fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { minLength: 1, maxLength: 6 }) }),
-    },
-    { weight: 2, arbitrary: fc.record({ turns: fc.integer({ min: 1, max: 6 }) }) },
-    {
-      weight: 2,
+      weight: 3,
       arbitrary: fc.record({ answers: fc.array(fc.constantFrom(...answers), { minLength: 1, maxLength: 5 }) }),
     },
     { weight: 1, arbitrary: fc.record({ connected: fc.boolean() }) },
-    { weight: 1, arbitrary: fc.record({ advanceMs: fc.constantFrom(1_000, 61_000) }) },
+    { weight: 1, arbitrary: fc.record({ unreached: fc.constant(true) }) },
+    { weight: 1, arbitrary: fc.record({ stuck: fc.subarray(allKeys) }) },
+    { weight: 2, arbitrary: fc.record({ advanceMs: fc.constantFrom(1_000, 2_000, 61_000) }) },
     { weight: 1, arbitrary: fc.record({ kill: fc.constant(true) }) },
   ),
-  { maxLength: 40, size: 'max' },
+  { maxLength: 60, size: 'max' },
 );
+const fewLimits = fc.record({
+  keys: fc.constantFrom(4, 100),
+  ids: fc.constantFrom(3, 100),
+  idsOfKey: fc.constantFrom(2, 100),
+  blockedKeys: fc.constantFrom(2, 100),
+});
 
 test('whatever the broker does and whenever the process is killed, nothing is lost, marked early or out of order', async (t) => {
   await fc.assert(
-    fc.asyncProperty(script, async (steps) => {
-      let { store, broker, publisher, dir, clock } = rigFor(t, { maxAttempts: 3 });
+    fc.asyncProperty(fewLimits, script, async (limits, steps) => {
+      const changes = { maxAttempts: 3, limits };
+      let { store, broker, publisher, dir, clock } = rigFor(t, changes);
       const brokers = [broker];
+      let stuck: readonly string[] = [];
+      const answerBy = (given: readonly (typeof answers)[number][]): void => {
+        broker.answer = ({ id, key }) =>
+          stuck.includes(key.slice('tools:'.length)) ? 'time out' : (given[id % given.length] ?? 'acknowledge');
+      };
       const restart = async (): Promise<void> => {
         // Nothing of the old process is written any more: as after a kill.
         await store.close();
         store = openStoreIn(t, dir, { clock });
         broker = new FakeBroker();
         brokers.push(broker);
-        publisher = publisherOn(store, broker, clock, { maxAttempts: 3 });
+        publisher = publisherOn(store, broker, clock, changes);
         publisher.start();
       };
+      const add = (keys: readonly string[], scope: string): Promise<void> =>
+        store.commit(author, (tx) => {
+          for (const key of keys) tx.emit(recordEvent(key, 1, { scope: scope === 'PUBLIC' ? 'PUBLIC' : 'INTERNAL' }));
+        });
       publisher.start();
       for (const step of steps) {
-        if ('keys' in step) await change(store, step.keys);
+        if ('keys' in step) await add(step.keys, step.scope);
         else if ('turns' in step) for (let n = 0; n < step.turns; n++) await new Promise(setImmediate);
-        else if ('answers' in step) broker.answer = ({ id }) => step.answers[id % step.answers.length] ?? 'acknowledge';
+        else if ('answers' in step) answerBy(step.answers);
         else if ('connected' in step) broker.connected = step.connected;
+        else if ('unreached' in step) broker.settle({ kind: 'unreached', reason: 'timed out' });
+        else if ('stuck' in step) stuck = step.stuck;
         else if ('advanceMs' in step) clock.advance(step.advanceMs);
         else await restart();
+        assert.ok(publisher.inMemory <= 3 * limits.keys + limits.ids + 1_000);
       }
-      broker.answer = () => 'acknowledge';
       broker.connected = true;
+      answerBy(['acknowledge']);
+      broker.settle({ kind: 'unreached', reason: 'timed out' });
+      const waits = store.connection
+        .prepare<[string], number>(
+          'SELECT count(*) FROM outbox WHERE waiting AND business_key NOT IN (SELECT value FROM json_each(?))',
+        )
+        .pluck();
+      await settles('those that may go', clock, () => waits.get(JSON.stringify(stuck)) === 0);
+      stuck = [];
       await settles('all settled', clock, () => publisher.status().waiting === 0);
       const acknowledged = new Set(brokers.flatMap((each) => [...each.acknowledged]));
       const dead = new Set(store.connection.prepare<[], number>('SELECT outbox_id FROM dead_letters').pluck().all());
@@ -304,6 +332,9 @@ test('whatever the broker does and whenever the process is killed, nothing is lo
       const all = new FakeBroker();
       all.arrived.push(...brokers.flatMap((each) => each.arrived));
       assertOrder(all);
+      await turns();
+      assert.equal(publisher.inMemory, 0);
+      assert.equal(store.connection.prepare('SELECT count(*) FROM outbox_deferred').pluck().get(), 0);
       await publisher.stop(0);
       await store.close();
     }),
@@ -368,24 +399,25 @@ test('rows that a failed transaction would have pruned are not counted', async (
   assert.deepEqual([waiting, prunedTotal], [rowsOf(store).filter((row) => row.waiting === 1).length, 0]);
 });
 
-test('the refusals of a broker are kept once for each row, even for days while nothing can be stored', async (t) => {
-  const { store, broker, publisher, clock } = rigFor(t, { maxAttempts: 1_000_000 });
-  broker.answer = () => 'refuse';
+test('a refusal that cannot be stored is kept: its row is not sent again meanwhile, others are', async (t) => {
+  const { store, broker, publisher, clock } = rigFor(t);
+  broker.answer = ({ key }) => (key === 'tools:a' ? 'refuse' : 'acknowledge');
   publisher.start();
   const broken = 'BEGIN SELECT RAISE(ABORT, "disk full"); END';
-  store.connection.exec(`CREATE TEMP TRIGGER full BEFORE UPDATE ON outbox_waiting ${broken}`);
-  await change(store, ['a', 'b']);
-  await settles('refused', clock, () => publisher.status().refusedTotal === 2);
-  const { inMemory } = publisher;
+  store.connection.exec(`CREATE TEMP TRIGGER full BEFORE INSERT ON outbox_deferred ${broken}`);
+  await change(store, ['a', 'a']);
   for (let minute = 0; minute < 200; minute++) {
     clock.advance(60_000);
     await turns();
   }
-  assert.ok(publisher.status().refusedTotal > 300);
-  assert.equal(publisher.inMemory, inMemory);
+  assert.equal(publisher.status().refusedTotal, 1);
+  await change(store, ['b']);
+  await turns();
+  assert.deepEqual(broker.taken, [1, 3]);
   store.connection.exec('DROP TRIGGER full');
-  const stored = store.connection.prepare<[], number>('SELECT min(attempts) FROM outbox_waiting').pluck();
-  await settles('stored', clock, () => (stored.get() ?? 0) > 150);
+  broker.answer = () => 'acknowledge';
+  await settles('all published', clock, () => publisher.status().waiting === 0);
+  assert.deepEqual(broker.taken, [1, 3, 1, 2]);
 });
 
 test('a file that cannot be read is logged once, and its damage is known to the store', async (t) => {

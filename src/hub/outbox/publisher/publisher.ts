@@ -1,16 +1,16 @@
 /**
- * Publishes waiting rows: the loop around the scheduler, with the SQL and the broker. Wakes on commit, on each report of the
- * broker, and each second. A row is published when the acknowledgement of the broker is committed; a process that stops before
+ * Publishes waiting rows: the loop between the rows (queue-rows.ts), what is in memory of them (key-queues.ts) and the broker.
+ * Wakes on commit, on each report of the broker, and each second. A row is published when the acknowledgement of the broker is committed; a process that stops before
  * sends the row again.
  */
 import { messageOf } from '../../../shared/base/errors.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { Broker, Settled } from '../../kafka/face.ts';
-import type { Scope } from '../event.ts';
+import { type Scope, scopes } from '../event.ts';
+import { type KeyQueue, KeyQueues, type QueueLimits, type RowUpdate } from './key-queues.ts';
 import { Pruner, type PrunerOptions } from './pruner.ts';
-import { PublishScheduler } from './publish-scheduler.ts';
+import { type BlockedKey, QueueRows } from './queue-rows.ts';
 import { ResultWriter } from './result-writer.ts';
-import { ReadAhead, type Row, WaitingRows } from './waiting-rows.ts';
 
 export interface PublisherOptions extends PrunerOptions {
   /** undefined: not configured; rows wait. The publisher starts and stops it. */
@@ -19,6 +19,8 @@ export interface PublisherOptions extends PrunerOptions {
   readonly deviceId: string;
   readonly maxAttempts: number;
   readonly inFlightBytes: number;
+  /** Other ones than the default. */
+  readonly limits?: Partial<QueueLimits>;
 }
 
 export type PublisherStatus = ReturnType<Publisher['status']>;
@@ -30,14 +32,14 @@ const stalledMs = 30_000;
 /** Of one pass: then changes, requests and the broker's reports have their turn. */
 const passRows = 500;
 const passMs = 5;
-/** Keys with a queue, about 300 bytes each. With the smallest rows, 4 MiB in flight are about as many. */
-const maxKeys = 10_000;
-const heldRows = 1_000;
-const heldBytes = 1024 * 1024;
+/** About 300 bytes a key and 8 an id. With the smallest events, 4 MiB in flight are about as many keys. */
+const defaultLimits = { keys: 10_000, ids: 100_000, idsOfKey: 5_000, blockedKeys: 100 };
 /** In flight: more than a broker acknowledges while one transaction collects marks. */
 const busyRows = 1_000;
-/** With more of them the topic refuses, not the keys. */
-const blockedKeys = 100;
+/** Deferred events of a topic that are sent again at a time, of those refused and of the others. */
+const claimRows = 100;
+/** Of results to be written, with which the scan waits. */
+const maxResults = 20_000;
 
 interface PassBudget {
   rowsLeft: number;
@@ -46,12 +48,11 @@ interface PassBudget {
 
 export class Publisher {
   readonly #o: PublisherOptions;
-  readonly #rows: WaitingRows;
-  readonly #scheduler: PublishScheduler<Row>;
+  readonly #rows: QueueRows;
+  readonly #queues: KeyQueues;
   readonly #results: ResultWriter;
   readonly #pruner: Pruner;
   #waiting: number;
-  readonly #readAhead: ReadAhead<Row>;
   readonly #loop: Loop;
   #connected = false;
   /** The broker reported it for an offered row. Reset by the next change of the broker, or the next tick. */
@@ -64,29 +65,22 @@ export class Publisher {
 
   /** Counts the waiting rows: about 10 ms for a million. Throws if refdata.db cannot be read. */
   constructor(options: PublisherOptions) {
-    const { store, broker, topicOf, maxAttempts, inFlightBytes, clock, logger } = options;
+    const { store, broker, maxAttempts, inFlightBytes, limits, clock, logger } = options;
     this.#o = options;
     const failures = new FailureLog(logger, 'the publisher failed', 'the publisher works again');
     this.#loop = new Loop({ pass: () => this.#tick(), failures, clock, stalledMs });
     this.#reading = new FailureLog(logger, 'waiting rows could not be read', 'waiting rows can be read again');
-    this.#rows = new WaitingRows(store.connection, topicOf);
-    this.#scheduler = new PublishScheduler({
-      inFlightBytes,
-      maxAttempts,
-      keys: maxKeys,
-      heldRows,
-      heldBytes,
-      blockedKeys,
-    });
+    this.#rows = new QueueRows(store.connection);
+    this.#queues = new KeyQueues({ ...defaultLimits, inFlightBytes, maxAttempts, ...limits });
     this.#results = new ResultWriter({
       ...options,
       rows: this.#rows,
-      isBusy: () => this.#scheduler.inFlight >= busyRows,
-      onWritten: (ids, left) => this.#written(ids, left),
+      isBusy: () => this.#queues.inFlight >= busyRows,
+      onWritten: (batch, left) => this.#written(batch, left),
     });
-    this.#readAhead = new ReadAhead((after) => this.#rows.read(after, (id) => this.#scheduler.isLoaded(id)));
     this.#pruner = new Pruner(options);
     this.#waiting = this.#rows.count();
+    for (const [scope, keys] of this.#rows.blockedKeys()) this.#queues.topicOf(scope).blocked = keys;
     store.onCommitted((waiting) => this.#committed(waiting));
     if (broker === undefined) store.makeRoomBy((audit) => this.#pruner.makeRoom(audit, (waited) => this.#left(waited)));
   }
@@ -119,17 +113,21 @@ export class Publisher {
   status() {
     return {
       waiting: this.#waiting,
-      inFlight: this.#scheduler.inFlight,
-      inFlightBytes: this.#scheduler.inFlightBytes,
+      inFlight: this.#queues.inFlight,
+      inFlightBytes: this.#queues.inFlightBytes,
       publishedTotal: this.#results.publishedTotal,
       refusedTotal: this.#refusedTotal,
       unreachedTotal: this.#unreachedTotal,
       prunedTotal: this.#pruner.prunedTotal,
-      blocked: this.#scheduler.blocked(this.#o.clock.monoMs()),
     };
   }
 
-  oldest(): ReturnType<WaitingRows['oldest']> {
+  /** Keys whose first event was refused: how many, and the first `limit` of them. */
+  blocked(limit: number): { readonly count: number; readonly first: readonly BlockedKey[] } {
+    return this.#rows.blocked(limit);
+  }
+
+  oldest(): ReturnType<QueueRows['oldest']> {
     return this.#waiting === 0 ? undefined : this.#rows.oldest();
   }
 
@@ -137,16 +135,21 @@ export class Publisher {
     return this.#waiting;
   }
 
-  /** Rows and keys held in memory: bounded, whatever waits. */
+  /** Ids and keys held in memory: bounded, whatever waits. */
   get inMemory(): number {
-    return this.#scheduler.inMemory + this.#results.pending;
+    return this.#queues.inMemory + this.#results.pending;
   }
 
-  /** Called after the commit by which a dead letter waits again. */
-  requeued(id: number, scope: Scope): void {
+  /** Within the transaction by which a dead letter waits again. */
+  requeue(id: number, scope: Scope, key: string): void {
+    this.#rows.deferBehind(id, { scope, key });
+    this.#rows.setHead({ scope, key });
+  }
+
+  /** After its commit. */
+  requeued(): void {
     this.#waiting++;
-    this.#readAhead.drop();
-    this.#scheduler.requeued(this.#o.topicOf(scope), id);
+    this.#rows.lookForDeferred();
     this.#wake();
   }
 
@@ -163,10 +166,22 @@ export class Publisher {
 
   #changed(): void {
     const connected = this.#o.broker?.state().connected ?? false;
-    if (connected && !this.#connected) this.#scheduler.reconnected();
+    if (connected && !this.#connected) this.#reconnected();
     this.#connected = connected;
     this.#offline = false;
     this.#wake();
+  }
+
+  /** What was not reached need not wait for its time. */
+  #reconnected(): void {
+    if (!this.#rows.hasDeferred) return;
+    // If it fails they wait for their time.
+    this.#o.store
+      .maintain(() => this.#rows.hasten())
+      .then(
+        () => this.#wake(),
+        () => {},
+      );
   }
 
   #tick(): number {
@@ -177,18 +192,23 @@ export class Publisher {
 
   #settled(batch: readonly Settled[]): void {
     const now = this.#o.clock.monoMs();
+    const isConnected = this.#o.broker?.state().connected ?? false;
     for (const { id, outcome } of batch) {
       if (outcome.kind === 'refused') this.#refusedTotal++;
       if (outcome.kind === 'unreached') this.#unreachedTotal++;
-      const update = this.#scheduler.settled(id, outcome, now);
-      if (update !== undefined) this.#results.add(update);
+      this.#write(this.#queues.settled(id, outcome, isConnected, now));
     }
     this.#wake();
   }
 
-  #written(ids: readonly number[], left: number): void {
+  #write(update: RowUpdate | undefined): void {
+    if (update !== undefined) this.#results.add(update);
+  }
+
+  #written(batch: readonly RowUpdate[], left: number): void {
     this.#left(left);
-    for (const id of ids) this.#scheduler.written(id);
+    for (const update of batch) this.#queues.written(update);
+    if (this.#rows.hasDeferred || batch.some(({ queue }) => queue.deferred)) this.#rows.lookForDeferred();
     this.#wake();
   }
 
@@ -204,15 +224,33 @@ export class Publisher {
 
   #pass(): void {
     try {
-      const now = this.#o.clock.monoMs();
-      const turn = { rowsLeft: passRows, endMs: now + passMs };
-      this.#scheduler.timePassed(now);
-      if (this.#o.store.read(() => this.#offerReady(turn) && this.#scan(turn))) this.#wake();
+      const turn = { rowsLeft: passRows, endMs: this.#o.clock.monoMs() + passMs };
+      if (this.#o.store.read(() => this.#offerAll(turn))) this.#wake();
       this.#reading.recovered();
     } catch (error) {
       // The next tick retries.
-      this.#readAhead.drop();
+      this.#rows.drop();
       this.#reading.failed(messageOf(error));
+    }
+  }
+
+  /** True: there is more to do. */
+  #offerAll(turn: PassBudget): boolean {
+    this.#claimDeferred();
+    if (!this.#offerReady(turn)) return false;
+    const isMore = this.#scan(turn);
+    return this.#offerReady(turn) && isMore;
+  }
+
+  #claimDeferred(): void {
+    if (!this.#rows.hasDeferred) return;
+    const now = this.#o.clock.monoMs();
+    for (const scope of scopes) {
+      for (const refused of [true, false]) {
+        const heads = this.#rows.dueHeads(scope, refused, now, 2 * claimRows);
+        let claimed = heads.filter((head) => this.#queues.isInMemory(head)).length;
+        for (const head of heads) if (claimed < claimRows && this.#queues.claim(head)) claimed++;
+      }
     }
   }
 
@@ -222,12 +260,10 @@ export class Publisher {
 
   /** False: the broker takes nothing more for now. */
   #offerReady(turn: PassBudget): boolean {
-    for (const { id, row } of this.#scheduler.readyRows()) {
+    for (const queue of this.#queues.ready()) {
       // The scan finds the budget spent, too, and returns that there is more.
       if (this.#isSpent(turn)) break;
-      const again = row ?? this.#rows.one(id);
-      if (again === undefined) this.#scheduler.removed(id);
-      else if (!this.#scheduler.hasRoomFor(again) || !this.#offer(again)) return false;
+      if (!this.#offer(queue)) return false;
     }
     return true;
   }
@@ -236,23 +272,23 @@ export class Publisher {
   #scan(turn: PassBudget): boolean {
     const now = this.#o.clock.monoMs();
     while (!this.#isSpent(turn)) {
-      const position = this.#scheduler.position();
-      const row = this.#readAhead.peek(position);
-      if (row === undefined) {
-        if (position.pass === 0) return this.#scanCompleted();
-        this.#scheduler.exhausted();
-        continue;
+      const row = this.#rows.peek(this.#queues.position());
+      if (row === undefined) return this.#scanCompleted();
+      if (row.isDeferred === 0) {
+        if (this.#results.pending >= maxResults) return false;
+        const verdict = this.#queues.scanned(row, this.#rows.isKeyDeferred(row), now);
+        if (verdict === 'wait') return false;
+        if (verdict !== 'next') this.#write(verdict);
       }
-      const verdict = this.#scheduler.decide(row, now);
-      if (verdict === 'wait' || (verdict === 'offer' && !this.#offer(row))) return false;
-      this.#readAhead.consumed();
+      this.#rows.consumed(row);
+      this.#queues.advance(row.id);
     }
     return true;
   }
 
-  /** With no row in memory and none behind the scan nothing waits: corrects a count that is wrong after a failure. */
+  /** With nothing in memory and nothing behind the scan nothing waits: corrects a count that is wrong after a failure. */
   #scanCompleted(): false {
-    if (this.#waiting !== 0 && this.#scheduler.inMemory === 0) this.#recount();
+    if (this.#waiting !== 0 && this.#queues.isEmpty && !this.#rows.hasDeferred) this.#recount();
     return false;
   }
 
@@ -264,17 +300,25 @@ export class Publisher {
     }
   }
 
-  /** Whether the broker took it. */
-  #offer(row: Row): boolean {
-    const { broker, store, deviceId, clock } = this.#o;
-    const { id, topic, key, body } = row;
+  /** Whether the broker took the head, or it was gone. */
+  #offer(queue: KeyQueue): boolean {
+    const { broker, store, topicOf, deviceId, clock } = this.#o;
+    const id = queue.head;
+    const row = queue.body ?? this.#rows.one(id);
+    if (row === undefined) {
+      this.#write(this.#queues.gone(queue));
+      return true;
+    }
+    const bytes = Buffer.byteLength(row.body) + Buffer.byteLength(queue.key);
+    if (!this.#queues.hasRoomFor(bytes)) return false;
     const headers = {
       'device-id': deviceId,
       'event-id': `${store.storeId}-${id}`,
       'content-type': 'application/json',
     };
-    const offered = broker?.offer({ id, topic, key, value: body, headers }) ?? 'offline';
-    if (offered === 'taken') this.#scheduler.taken(row, clock.monoMs());
+    const message = { id, topic: topicOf(queue.scope), key: queue.key, value: row.body, headers };
+    const offered = broker?.offer(message) ?? 'offline';
+    if (offered === 'taken') this.#queues.taken(queue, { bytes, attempts: row.attempts }, clock.monoMs());
     if (offered === 'offline') this.#offline = true;
     return offered === 'taken';
   }

@@ -7,18 +7,20 @@ import { instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { BatchWriter } from '../batch-writer.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
-import type { RowUpdate } from './publish-scheduler.ts';
-import type { WaitingRows } from './waiting-rows.ts';
+import type { Scope } from '../event.ts';
+import type { KeyQueue, Refusal, RowUpdate } from './key-queues.ts';
+import type { QueueRows } from './queue-rows.ts';
 
 interface ResultWriterOptions {
   readonly store: ChangeStore;
-  readonly rows: WaitingRows;
+  readonly rows: QueueRows;
+  readonly topicOf: (scope: Scope) => string;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Enough rows are in flight to keep the connection to the broker busy. */
   readonly isBusy: () => boolean;
-  /** Called after a commit with the ids whose outcome was final, and how many rows no longer wait. */
-  readonly onWritten: (ids: readonly number[], left: number) => void;
+  /** Called after a commit with what it has written, and how many rows no longer wait. */
+  readonly onWritten: (batch: readonly RowUpdate[], left: number) => void;
 }
 
 /** 2,000 marks take some 10 ms. */
@@ -46,7 +48,6 @@ export class ResultWriter {
       longestRetryMs,
       clock,
       logger,
-      // While nothing can be stored a refused row is refused again each minute.
       keyOf: ({ id }) => id,
       delayMs: () => this.#restUntilMs - clock.monoMs(),
       write: (batch) => this.#write(batch),
@@ -76,27 +77,41 @@ export class ResultWriter {
     this.#restUntilMs = beganMs + tookMs + Math.min(Math.max(tookMs, isBusy() ? busyRestMs : 0), longestRestMs);
     const left = await written;
     this.publishedTotal += batch.filter(({ kind }) => kind === 'published').length;
-    onWritten(
-      batch.filter(({ kind }) => kind !== 'attempt').map(({ id }) => id),
-      left,
-    );
+    onWritten(batch, left);
   }
 
   #mark(batch: readonly RowUpdate[], audit: Audit): number {
-    const { rows, clock, store } = this.#o;
+    const { rows, clock } = this.#o;
     const published = batch.filter(({ kind }) => kind === 'published').map(({ id }) => id);
     let left = rows.markPublished(published, instantOfMs(clock.wallMs()));
-    for (const update of batch) {
-      if (update.kind === 'attempt') rows.markAttempt(update.id, update.attempts, update.reason);
-      if (update.kind !== 'dead') continue;
-      const { id, attempts, reason, topic, key } = update;
-      const at = store.now();
-      if (!rows.markDead(id, attempts, reason, at)) continue;
-      left++;
-      audit(at, 'publisher', 'outbox.dlq', key, { outboxId: id, topic, attempts, reason });
-    }
+    for (const update of batch) left += Number(this.#markOther(update, audit));
+    for (const queue of new Set(batch.filter(isDeferred).map((update) => update.queue))) rows.setHead(queue);
     return left;
   }
+
+  /** Whether it waited, and does no longer. */
+  #markOther(update: RowUpdate, audit: Audit): boolean {
+    const { rows } = this.#o;
+    const { kind, id, queue, refusal } = update;
+    if (kind === 'behind') rows.deferBehind(id, queue);
+    if (kind === 'deferred') rows.defer(update);
+    if (refusal === undefined) return false;
+    if (kind === 'dead') return this.#markDead(id, queue, refusal, audit);
+    rows.markAttempt(id, refusal);
+    return false;
+  }
+
+  #markDead(id: number, { scope, key }: KeyQueue, refusal: Refusal, audit: Audit): boolean {
+    const { rows, store, topicOf } = this.#o;
+    const at = store.now();
+    if (!rows.markDead(id, refusal, at)) return false;
+    audit(at, 'publisher', 'outbox.dlq', key, { outboxId: id, topic: topicOf(scope), ...refusal });
+    return true;
+  }
+}
+
+function isDeferred({ kind }: RowUpdate): boolean {
+  return kind === 'deferred' || kind === 'behind';
 }
 
 /** A reason is logged again after it did not occur for this long. */
@@ -108,7 +123,7 @@ const maxReasons = 20;
 export class RejectLog {
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** By kind of result and reason without numbers: when it last occurred, monotonic. */
+  /** By whether it is dead, and the reason without numbers: when it last occurred, monotonic. */
   readonly #seen = new Map<string, number>();
 
   constructor(clock: Clock, logger: Logger) {
@@ -117,16 +132,16 @@ export class RejectLog {
   }
 
   /** Keys of records are not logged. */
-  note(update: RowUpdate): void {
-    if (update.kind === 'published') return;
-    const { kind, id, attempts, reason } = update;
+  note({ kind, id, refusal }: Pick<RowUpdate, 'kind' | 'id' | 'refusal'>): void {
+    if (refusal === undefined) return;
+    const { reason } = refusal;
     const nowMs = this.#clock.monoMs();
-    const about = `${kind} ${reason.replaceAll(/\d+/g, '')}`;
+    const about = `${kind === 'dead'} ${reason.replaceAll(/\d+/g, '')}`;
     const seenMs = this.#seen.get(about);
     if (seenMs === undefined && !this.#hasRoom(nowMs)) return;
     this.#seen.set(about, nowMs);
     if (seenMs !== undefined && nowMs - seenMs < quietMs) return;
-    const fields = { outboxId: id, attempts, reason };
+    const fields = { outboxId: id, ...refusal };
     if (kind === 'dead') this.#logger.error('a change cannot be published: it is a dead letter', fields);
     else this.#logger.warn('the broker refuses a change: it and later ones of its key wait', fields);
   }

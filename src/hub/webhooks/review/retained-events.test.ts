@@ -8,7 +8,7 @@ import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { holdStore, recordEvent } from '../../outbox/change-store.fixture.ts';
 import { Pruner } from '../../outbox/publisher/pruner.ts';
-import { WaitingRows } from '../../outbox/publisher/waiting-rows.ts';
+import { QueueRows } from '../../outbox/publisher/queue-rows.ts';
 import { BodySource } from '../delivery/body.ts';
 import { deliveriesIn, emit, emitEach, type PlannerRig, plannerRig, sentIn } from '../delivery/planner.fixture.ts';
 import { beforeCommits, count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
@@ -42,9 +42,7 @@ async function rigFor(t: TestContext): Promise<Rig> {
 function publish({ store }: Rig, upTo = Number.MAX_SAFE_INTEGER): Promise<unknown> {
   const waiting = store.connection.prepare<[], number>('SELECT id FROM outbox_waiting').pluck().all();
   const ids = waiting.filter((id) => id <= upTo);
-  return store.maintain(() =>
-    new WaitingRows(store.connection, String).markPublished(ids, '2000-01-01T00:00:00+00:00'),
-  );
+  return store.maintain(() => new QueueRows(store.connection).markPublished(ids, '2000-01-01T00:00:00+00:00'));
 }
 
 /** Everything is published, an hour passes, and the pruner sweeps; the events that are left. */
