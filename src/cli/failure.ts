@@ -18,7 +18,7 @@ const exitMeaning: Readonly<Record<Outcome, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
   refused:
     'The service refused or failed, or a local file could not be used. `status`: the port is lost, or the log is not being kept. `alerts`: there is one above info. `webhook ping`: it was not accepted. `doctor`: something failed.',
-  usage: 'The command line is wrong.',
+  usage: 'The command line or the configuration file is wrong.',
   unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
   denied: 'No valid token or certificate, or one without the role this needs.',
   nothing:
@@ -102,9 +102,17 @@ function stripped(text: string): string {
   return text.replace(/[.\s]+$/, '');
 }
 
+/** Each status with its meaning, those of signals last. */
+export function exitStatuses(): (readonly [status: string, meaning: string])[] {
+  const own = Object.entries(exitStatus).map(
+    ([name, number]) => [String(number), exitMeaning[name as Outcome]] as const,
+  );
+  const quiet = '`log --follow`, `status --watch`, `outbox --watch` and `monitor` end with 0 on Ctrl-C.';
+  return [...own, [`${signalBase}+n`, `Ended by signal n (130: Ctrl-C). ${quiet}`]];
+}
+
 export function exitStatusTable(): string {
-  const rows = Object.entries(exitStatus).map(([name, number]) => {
-    return `  ${number}  ${exitMeaning[name as Outcome]}\n`;
-  });
-  return `Exit status:\n${rows.join('')}  128+n  Ended by signal n (130: Ctrl-C). \`log --follow\`, \`status --watch\`, \`outbox --watch\` and \`monitor\` end with 0 on Ctrl-C.\n`;
+  return `Exit status:\n${exitStatuses()
+    .map(([status, meaning]) => `  ${status}  ${meaning}\n`)
+    .join('')}`;
 }

@@ -1,7 +1,6 @@
 /** docs/reference/cli.md: every command, argument and option, by the tree that parses them. */
 import { type Command, Help, type Option } from 'commander';
 import { notesOf, pathOf, runsItself, withSubcommands } from '../../src/cli/command-tree.ts';
-import { exitStatusTable } from '../../src/cli/failure.ts';
 import { program } from './commands.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
@@ -16,7 +15,6 @@ export function cliPage(): Page {
     for (const option of connection(command)) shared.set(`${option.flags} ${option.description}`, option);
     return chapter(command, examples, holes);
   });
-  const statuses = exitStatusTable().trimEnd();
   const text = blocks(
     MADE,
     '# Commands',
@@ -26,15 +24,13 @@ export function cliPage(): Page {
     '## Connection options',
     connectionIntro,
     table(['option', ''], [...shared.values()].map(optionRow)),
-    '## Exit statuses',
-    `\`\`\`text\n${statuses}\n\`\`\``,
   );
   return { text, holes };
 }
 
 const intro = `${code('lineside help COMMAND')}, ${code('lineside COMMAND --help')} and ${code('man lineside-COMMAND')} say the same on the box. Options belong to the command that they follow.
 The package installs completion for bash, zsh and fish, which also offers ports, dictionaries and keys; elsewhere [${code('lineside completion')}](#lineside-completion) prints
-the script.`;
+the script. [Exit statuses](exit-statuses.md) have a page of their own.`;
 const connectionIntro = `Without any of them a command uses the socket of the service on the same machine. Commands of the line talk gRPC, those
 of the reference data and delivery HTTP: so the same option is here twice where the two differ.`;
 

@@ -2,6 +2,7 @@
 import { prometheusRules } from './alerts-page.ts';
 import { cliPage } from './cli-page.ts';
 import { configPage, examplePage } from './config-page.ts';
+import { exitStatusPage } from './exit-page.ts';
 import { grpcPage } from './grpc-page.ts';
 import { httpPage } from './http-page.ts';
 import { metricsPage } from './metrics-page.ts';
@@ -16,6 +17,7 @@ export const pages: Readonly<Record<string, () => Page | Promise<Page>>> = {
   'docs/reference/config.md': configPage,
   'systemd/lineside.toml': examplePage,
   'docs/reference/cli.md': cliPage,
+  'docs/reference/exit-statuses.md': exitStatusPage,
   'docs/reference/metrics-alerts.md': metricsPage,
   'docs/reference/setup-toml.md': setupPage,
   'docs/images/box-screen.svg': screenPicture,
