@@ -1,113 +1,302 @@
 /**
- * The terminal sessions of the documentation, typed as they are printed. A block is run if it is a `console` block of one of the
- * pages below and if each of its commands is `$ lineside ...` or `$ scripts/lineside ...` without a name for the reader to
- * replace (DELIVERY, BOX) and without the id of a delivery of the page's own example.
+ * The terminal sessions of the documentation, typed into a shell as they are printed: every `console` block of README, CONTRIBUTING,
+ * SECURITY and docs/, but those that `elsewhere` names with the reason.
  *
- * The commands of a page run in the order of the page, against a service on the simulated line. Each must succeed. If a block shows
- * output, each of its commands prints the shown words in the shown order; words with digits or slashes (times, ids, counts, paths)
- * vary; `...` stands for any output; a command without shown output prints nothing.
+ * The reader's folder looks like a checkout, and the service runs there on the simulated line. A tutorial and a page with
+ * `scripts/run` have a service of their own; other pages share one. `scripts/run` starts it with the variables before it;
+ * first-minute.test.ts runs the script itself.
+ * The commands of a page run in the order of the page, and each must succeed. If a block shows output, each of its commands
+ * prints the shown words in the shown order; words with digits or slashes (times, ids, counts, paths) vary; `...` stands for any
+ * output; a command without shown output prints nothing.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
-import { until } from '../../src/shared/base/wait.fixture.ts';
-import { commandLines } from '../reference/command-lines.ts';
-import { ROOT, temporaryDirectory } from './daemon.ts';
+import { after, before, describe, test } from 'node:test';
+import { Authority } from '../../src/shared/base/certificates.fixture.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { freePort } from '../free-port.ts';
+import { environment, killGroup, listening, ROOT, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
-import { runCli, startCli } from './run-cli.ts';
+import { PYTHON } from './python.ts';
+import { addToken, remember } from './run-cli.ts';
 import { startReceiver } from './webhook-receiver.ts';
 import { SECRET, urlOf, webhooksConfig } from './webhooks-support.ts';
 
-const pages = [
-  'README.md',
-  'docs/tutorials/simulated-line.md',
-  'docs/tutorials/first-webhook.md',
-  'docs/how-to/integrator/reference-data.md',
-  'docs/how-to/integrator/webhooks.md',
-] as const;
-/** As many as there are: a rule that finds fewer is wrong, or a page has lost a session. */
-const LEAST_BLOCKS = 12;
-/** Commands that are repeated until they print what the page shows. */
-const READS = /^(?:status|log|outbox|webhook deliveries)\b/;
+const CARD = 'writes a real card';
+const SYSTEM =
+  'changes the units of the running system; test/appliance/package.test.ts installs the package in a container';
+const OTHER_BOX = 'needs another box on the network';
+const BROKER = 'needs a real broker; test/e2e/examples.test.ts runs consumer.py';
 
-/** Files that the pages instruct the reader to create. */
-const files: Readonly<Record<string, string>> = {
-  'mes.secret': SECRET,
-  'records.ndjson': '{"dictionary": "tools", "businessKey": "T-2", "data": {"name": "Hammer"}}\n',
-};
+/** Blocks that are not run here: page, the beginning of the first command, the reason and, if there is one, the test that runs it. */
+const elsewhere: readonly (readonly [page: string, command: string, reason: string])[] = [
+  ['README.md', 'scripts/bootstrap --image', SYSTEM],
+  ['SECURITY.md', 'dpkg-query', 'asks for the installed package'],
+  [
+    'docs/how-to/integrator/events.md',
+    'lineside outbox\n',
+    'doctor fails on a machine without units; test/e2e/doctor.test.ts',
+  ],
+  [
+    'docs/how-to/integrator/events.md',
+    'lineside outbox dead-letters',
+    'needs a dead letter; test/e2e/hub-broker.test.ts',
+  ],
+  ['docs/how-to/integrator/log-upstream.md', 'systemctl', SYSTEM],
+  ['docs/how-to/integrator/log-upstream.md', 'journalctl', SYSTEM],
+  [
+    'docs/how-to/integrator/webhooks.md',
+    'lineside webhook deliveries',
+    'a delivery of a day; test/e2e/webhooks-deliveries.test.ts',
+  ],
+  [
+    'docs/how-to/operator/backup-and-restore.md',
+    'lineside backup',
+    'replaces the data; test/appliance/restore.test.ts',
+  ],
+  [
+    'docs/how-to/operator/build-and-flash.md',
+    'scripts/bootstrap --image',
+    'takes 10 minutes; test/image/appliance.test.ts',
+  ],
+  ['docs/how-to/operator/build-and-flash.md', 'sudo dd', CARD],
+  ['docs/how-to/operator/change-configuration.md', 'systemctl', SYSTEM],
+  [
+    'docs/how-to/operator/collector.md',
+    'lineside collector read',
+    'needs a box that pushes; test/e2e/collector.test.ts',
+  ],
+  [
+    'docs/how-to/operator/doctor-and-support-bundle.md',
+    'sudo lineside doctor',
+    'fails without units; test/e2e/doctor.test.ts',
+  ],
+  [
+    'docs/how-to/operator/install-package.md',
+    'scripts/bootstrap --image',
+    'takes minutes; test/package/recipe.test.ts',
+  ],
+  ['docs/how-to/operator/install-package.md', 'sudo apt', SYSTEM],
+  ['docs/how-to/operator/install-package.md', 'sudo lineside identity create', SYSTEM],
+  ['docs/how-to/operator/prepare-cards.md', 'dd', CARD],
+  ['docs/how-to/operator/run-the-service.md', 'systemctl', SYSTEM],
+  ['docs/how-to/operator/ssh-and-ansible.md', 'ssh', OTHER_BOX],
+  ['docs/how-to/operator/ssh-and-ansible.md', 'scp', OTHER_BOX],
+  ['docs/how-to/operator/update.md', 'lineside update install', 'needs slots; test/image/appliance.test.ts'],
+  ['docs/how-to/operator/update.md', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
+  ['docs/how-to/technician/find-a-box.md', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
+  ['docs/reference/journal.md', 'journalctl', SYSTEM],
+  ['docs/tutorials/first-box.md', 'sudo dd', CARD],
+  ['docs/tutorials/first-box.md', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
+  ['docs/tutorials/grpc-client-python.md', 'python3 client/client.py lineside-1a2b3c', OTHER_BOX],
+  ['docs/tutorials/kafka-consumer-python.md', 'python3 docs/examples/consumer.py', BROKER],
+  ['docs/tutorials/kafka-consumer-python.md', 'sqlite3', BROKER],
+];
+
+/** Commands that are repeated until they print what the page shows. */
+const READS = /lineside (?:status|log|outbox|webhook deliveries)\b|sqlite3/;
+/** A service of the page's own, as scripts/run starts it. */
+const RUN = /scripts\/run$/;
+/** Commands that run until the end of the page, and print something at once. */
+const STAYS = /--follow|python3 (?:docs|client)\/|collector serve/;
+/** Variables that a command sets are there for the next one of the page. */
+const SHELL = 'cd "$1"; set -a; [ ! -f .shell ] || . ./.shell; eval "$2"; status=$?; export -p >.shell; exit $status';
 
 interface Step {
   readonly line: string;
-  readonly words: readonly string[];
   readonly shown: string;
 }
 
-type Block = readonly Step[];
+const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...globSync('docs/**/*.md', { cwd: ROOT }).sort()];
+const all = pages.map((page) => ({ page, blocks: blocksOf(readFileSync(join(ROOT, page), 'utf8')) }));
+const named = all.flatMap(({ page, blocks }) => blocks.map((block) => elsewhere.filter(names(page, block))));
+const typed = all
+  .map(({ page, blocks }) => ({ page, blocks: blocks.filter((block) => !elsewhere.some(names(page, block))) }))
+  .filter(({ blocks }) => blocks.length > 0);
 
-const blocks = pages.map((page) => ({ page, found: blocksOf(readFileSync(join(ROOT, page), 'utf8')) }));
-
-test('the pages show sessions to run', () => {
-  const count = blocks.reduce((sum, { found }) => sum + found.length, 0);
-  assert.ok(count >= LEAST_BLOCKS, `${count} blocks`);
+test('each block that is not run here is named once, with its reason', () => {
+  const found = named.flat();
+  assert.deepEqual(
+    elsewhere.filter((one) => found.filter((other) => other === one).length !== 1),
+    [],
+  );
+  const owners = elsewhere.flatMap(([, , reason]) => /test\/\S+\.ts/.exec(reason) ?? []);
+  assert.deepEqual(
+    owners.filter((file) => !existsSync(join(ROOT, file))),
+    [],
+  );
+  assert.ok(typed.flatMap(({ blocks }) => blocks).length >= 35, 'a rule that finds fewer is wrong');
 });
 
 describe('a session of the documentation', () => {
-  for (const { page, found } of blocks) {
-    test(`${page}: ${found.length} blocks`, async (t) => {
-      const reader = await startReader();
-      t.after(() => reader.service.stop());
-      for (const block of found) await runBlock(reader, block);
+  let shared: Reader;
+  before(async () => {
+    shared = await makeReader();
+    await startService(shared);
+  });
+  after(() => shared.service?.stop());
+  for (const { page, blocks } of typed) {
+    test(`${page}: ${blocks.length} blocks`, async (t) => {
+      const runs = blocks.flat().some(({ line }) => RUN.test(line));
+      const own = runs || page.startsWith('docs/tutorials/');
+      const reader = own ? await makeReader() : shared;
+      if (own && !runs) await startService(reader);
+      t.after(async () => {
+        for (const child of reader.running.splice(0)) killGroup(child);
+        rmSync(join(reader.home, '.shell'), { force: true });
+        if (own) await reader.service?.stop();
+      });
+      for (const block of blocks) await runBlock(reader, block);
     });
   }
 });
 
-/** What a reader has: the service, a receiver, a folder with files. */
+/** What a reader has: a folder that looks like a checkout, a token, and the service once it is started. */
 interface Reader {
-  readonly service: Both;
-  readonly env: Readonly<Record<string, string>>;
+  readonly home: string;
+  readonly token: string;
   /** What stands on the page, and what it is here. */
-  readonly here: ReadonlyMap<string, string>;
+  readonly here: Map<string, string>;
+  readonly running: ChildProcess[];
+  service: Both | undefined;
 }
 
-async function startReader(): Promise<Reader> {
+async function makeReader(): Promise<Reader> {
+  const home = temporaryDirectory();
+  for (const name of readdirSync(ROOT))
+    if (!/^\.(?:git|run|cache)$/.test(name)) symlinkSync(join(ROOT, name), join(home, name));
   const receiver = await startReceiver(undefined, { secrets: [SECRET] });
-  const dir = temporaryDirectory();
-  const line = { port: join(dir, 'run', 'sim0'), baud_rate: 115_200 };
-  const service = await startBoth({
-    dir,
-    config: { ...webhooksConfig([receiver]), serial: { simulate: true, at_start: 'open', line } },
+  const [authority, url] = [new Authority(home, 'ca'), urlOf(receiver, '/hook')];
+  const server = authority.issue('server', '/CN=box');
+  const guide = readFileSync(join(ROOT, 'docs/how-to/integrator/webhooks.md'), 'utf8');
+  const [, subscription = ''] = /```json\n([\s\S]*?)```/.exec(guide) ?? [];
+  writeAll(home, 0o600, {
+    'ca.crt': authority.root.cert,
+    'chain.pem': Buffer.concat([server.cert, authority.root.cert]),
+    'mes.secret': SECRET,
+    'records.ndjson': '{"dictionary": "tools", "businessKey": "T-2", "data": {"name": "Hammer"}}\n',
+    // The page adds it by the command first, under the same name.
+    'subscription.json': subscription.replace('"mes"', '"mes-2"').replace('https://mes.example/hook', url),
+    '.curlrc': 'fail\nsilent\nshow-error\n',
   });
-  const here = new Map(Object.keys(files).map((name) => [name, join(dir, name)]));
-  for (const [name, path] of here) writeFileSync(path, files[name] ?? '', { mode: 0o600 });
-  for (const url of ['https://mes.example/hook', 'https://127.0.0.1:9443/hook'])
-    here.set(url, urlOf(receiver, '/hook'));
-  const env = { LINESIDE_SOCKET: join(dir, 'run', 'grpc.sock'), LINESIDE_HTTP_SOCKET: service.socket };
-  return { service, env, here };
+  writeAll(join(home, 'bin'), 0o755, {
+    lineside: `#!/bin/sh\nexec "${home}/scripts/lineside" "$@"\n`,
+    sudo: '#!/bin/sh\nexec "$@"\n',
+    nano: '#!/bin/sh\nprintf %s "$TOKEN" >"$1"\n',
+    python3: `#!/bin/sh\nexec ${PYTHON} "$@"\n`,
+  });
+  for (const name of ['srv', 'stick']) mkdirSync(join(home, name));
+  const here = new Map([
+    ['https://mes.example/hook', url],
+    ['9443', String(await freePort())],
+    ['0.0.0.0:7443', '127.0.0.1:0'],
+    ['AB:CD:...', new X509Certificate(authority.root.cert).fingerprint256],
+    ['/dev/ttyAMA0', simulated(home)],
+    ['/dev/serial/by-id/usb-FTDI_FT232R_A50285BI-if00-port0', simulated(home)],
+    ['/etc/lineside/tls', home],
+    ['/media/stick', join(home, 'stick')],
+    ['/srv/lineside', join(home, 'srv')],
+  ]);
+  mkdirSync(join(home, '.run'));
+  const configFile = writeConfig(join(home, '.run'), {
+    ...webhooksConfig([receiver]),
+    serial: { simulate: true, at_start: 'open', line: { port: simulated(home), baud_rate: 115_200 } },
+    grpc: { listen: ['0.0.0.0:0', 'unix:grpc.sock'] },
+    http: { listen: ['0.0.0.0:0', 'unix:http.sock'] },
+    tls: { cert_file: join(home, 'chain.pem'), key_file: join(home, 'server.key') },
+  });
+  await addToken(configFile, 'claim', 'admin');
+  const token = await addToken(configFile, 'reader', 'admin', 'operator');
+  return { home, token, here, running: [], service: undefined };
 }
 
-async function runBlock({ env, here }: Reader, block: Block): Promise<void> {
+/** `variables`: what the page sets before scripts/run. */
+async function startService(reader: Reader, variables: Readonly<Record<string, string>> = {}): Promise<void> {
+  const { home, here } = reader;
+  const service = await startBoth({ dir: join(home, '.run'), env: variables });
+  reader.service = service;
+  const { address } = listening(await service.waitFor(/ info ready /));
+  here.set('192.168.7.20', address.replace('0.0.0.0', '127.0.0.1'));
+  here.set('BOX:8443', service.address.replace('0.0.0.0', '127.0.0.1'));
+}
+
+const simulated = (home: string): string => join(home, '.run/run/sim0');
+
+function writeAll(dir: string, mode: number, files: Readonly<Record<string, string | Buffer>>): void {
+  mkdirSync(dir, { recursive: true });
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(dir, name), content, { mode });
+}
+
+async function runBlock(reader: Reader, block: readonly Step[]): Promise<void> {
   const showsOutput = block.some(({ shown }) => shown !== '');
-  for (const { line, words, shown } of block) {
-    const args = words.map((word) => here.get(word) ?? word);
-    if (args.includes('--follow')) {
-      const running = startCli(args, env);
-      await until(`the output of ${line}`, () => running.stdout() !== '' && hasWords(running.stdout(), shown));
-      await running.end();
-      continue;
+  for (const { line, shown } of block) {
+    if (RUN.test(line)) await startService(reader, await variablesOf(reader, line.replace(RUN, 'env')));
+    else if (STAYS.test(line)) await stay(reader, line, shown);
+    else {
+      const out = await typeUntil(reader, line, shown);
+      if (showsOutput && shown === '') assert.equal(out, '', `${line} prints more than the page shows`);
     }
-    let out = '';
-    const fits = async (): Promise<boolean> => {
-      const { status, stdout, stderr } = await runCli(args, { env });
-      assert.equal(status, 0, `${line}\n${stdout}${stderr}`);
-      out = stdout + stderr;
-      return hasWords(out, shown);
-    };
-    // The device and the receiver take a moment to answer. Other commands have side effects and run once.
-    if (READS.test(words.join(' '))) await until(`the shown output of ${line}`, fits);
-    else assert.ok(await fits(), `${line}\nshown:\n${shown}\nprinted:\n${out}`);
-    if (showsOutput && shown === '') assert.equal(out, '', `${line} prints more than the page shows`);
   }
+}
+
+async function variablesOf(reader: Reader, line: string): Promise<Record<string, string>> {
+  const { out } = await type(reader, line);
+  return Object.fromEntries(
+    [...out.matchAll(/^(LINESIDE_WEBHOOKS\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+  );
+}
+
+async function stay(reader: Reader, line: string, shown: string): Promise<void> {
+  const child = shell(reader, line);
+  reader.running.push(child);
+  const [out, err] = [remember(child.stdout), remember(child.stderr)];
+  await until(`the output of ${line}`, () => {
+    assert.equal(child.exitCode, null, `${line} has ended: ${out()}${err()}`);
+    return out() + err() !== '' && hasWords(out() + err(), shown);
+  });
+}
+
+async function typeUntil(reader: Reader, line: string, shown: string): Promise<string> {
+  let out = '';
+  const fits = async (): Promise<boolean> => {
+    const typed = await type(reader, line);
+    ({ out } = typed);
+    assert.equal(typed.status, 0, `${line}\n${out}`);
+    return hasWords(out, shown);
+  };
+  // The device and the receiver take a moment to answer. Other commands have side effects and run once.
+  if (READS.test(line)) await until(`the shown output of ${line}`, fits);
+  else assert.ok(await fits(), `${line}\nshown:\n${shown}\nprinted:\n${out}`);
+  return out;
+}
+
+async function type(reader: Reader, line: string): Promise<{ status: number; out: string }> {
+  const child = shell(reader, line);
+  const [out, err] = [remember(child.stdout), remember(child.stderr)];
+  child.stdin?.end();
+  const [status] = (await within(line, once(child, 'close'))) as [number];
+  return { status, out: out() + err() };
+}
+
+function shell({ home, here, token }: Reader, line: string): ChildProcess {
+  const command = [...here].reduce((text, [shown, own]) => text.replaceAll(shown, own), line);
+  const path = `${home}/bin:${process.env['PATH']}`;
+  const config = join(home, '.run/lineside.toml');
+  const env = environment({ HOME: home, PATH: path, TOKEN: token, LINESIDE_CONFIG: config });
+  return startProcess('bash', ['-c', SHELL, 'bash', home, command], env);
 }
 
 /** Whether the words that do not vary are there, in their order. */
@@ -126,27 +315,20 @@ function fixedWords(text: string): string[] {
   return fixed.map((word) => word.replaceAll(/[^a-z]/gi, '')).filter((word) => word.length > 1);
 }
 
-function blocksOf(markdown: string): Block[] {
+function blocksOf(markdown: string): (readonly Step[])[] {
   const found = [...markdown.matchAll(/^ *```console\n([\s\S]*?)^ *```$/gm)].map(([, text = '']) => text);
-  return found.filter(canRun).map(stepsOf);
+  return found.map(stepsOf);
 }
 
-function canRun(block: string): boolean {
-  const commands = block.split('\n').filter((line) => /^ *[$#] /.test(line));
-  return commands.every(
-    (line) =>
-      /^ *\$ (?:scripts\/)?lineside /.test(line) &&
-      !/\b\d+-[0-9a-f]{16}\b/.test(line) &&
-      !/(?<![\w-])(?!PING|PUBLIC)[A-Z]{3,}(?![\w-])/.test(line.replace(/\s#.*/, '')),
-  );
-}
-
+/** A block has one prompt, of a user or of root. */
 function stepsOf(block: string): Step[] {
-  const [, ...parts] = block.split(/^ *\$ /m);
+  const [, ...parts] = block.split(/^ *\$ /m.test(block) ? /^ *\$ /m : /^ *# /m);
   return parts.map((part) => {
     const [, line = '', shown = ''] = /^((?:.*\\\n)*.*)\n([\s\S]*)$/.exec(part) ?? [];
-    const [command] = commandLines(`\`\`\`console\n$ ${line}\n\`\`\``);
-    assert.ok(command, `no command: ${line}`);
-    return { line, words: command.words, shown: shown.trim() };
+    return { line, shown: shown.trim() };
   });
+}
+
+function names(page: string, [first]: readonly Step[]): (one: (typeof elsewhere)[number]) => boolean {
+  return ([where, command]) => where === page && `${first?.line}\n`.startsWith(command);
 }
