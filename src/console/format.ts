@@ -137,3 +137,12 @@ export function recordBody(fields: Readonly<Record<string, string>>, data: strin
   const others = JSON.stringify(fields).slice(1, -1);
   return `{${others}${others === '' ? '' : ','}"data":${data}}`;
 }
+
+/** An axis of a single point has no length. */
+const LEAST_SPAN_S = 60;
+
+/** From the first to the last of a chart's times, in seconds. */
+export function timeRange(times: ArrayLike<number>): [from: number, to: number] {
+  const to = times[times.length - 1] ?? 0;
+  return [Math.min(times[0] ?? 0, to - LEAST_SPAN_S), to];
+}

@@ -11,6 +11,7 @@ import {
   plural,
   recordBody,
   sizeText,
+  timeRange,
   timeText,
   wordsOf,
 } from './format.ts';
@@ -19,6 +20,15 @@ import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
 import { hashOf, placeOf, rightsOf } from './views.ts';
 
 describe('numbers and times', () => {
+  it('give an axis a minute at least', () => {
+    assert.deepEqual([[], [1_000], [1_000, 1_010], [1_000, 4_600]].map(timeRange), [
+      [-60, 0],
+      [940, 1_000],
+      [950, 1_010],
+      [1_000, 4_600],
+    ]);
+  });
+
   it('are short, and "unknown" where there is none', () => {
     assert.deepEqual([0, 1023, 1024, 1_500_000, 3 * 2 ** 40].map(sizeText), [
       '0 B',

@@ -83,6 +83,8 @@ test('scripts/run shows a talking line and reference data, and Ctrl-C leaves not
     },
     START_LIMIT_MS,
   );
+  // Its TCP ports may be another service's: the test's are.
+  assert.match(out(), new RegExp(`gRPC client: unix:${checkout}/.run/run/grpc.sock,`));
   await until('bytes of the line', () => /RX.*\$SIM,\d{6},TEMP/.test(out()) || /RX[\s\S]*24 53 49 4d/.test(out()));
 
   const second = async (...args: string[]): Promise<string> => {

@@ -10,6 +10,7 @@ import {
   historyText,
   percentText,
   sizeText,
+  timeRange,
   timeText,
   wordsOf,
 } from '../format.ts';
@@ -38,8 +39,6 @@ const HEIGHT_PX = 180;
 /** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
 const TICKS_PX = 15;
 const FONT = '12px system-ui, sans-serif';
-/** An axis of a single point has no length. */
-const LEAST_SPAN_S = 60;
 /** A single point makes no line. */
 const FEW_POINTS = 3;
 /** Steps of the axis: counts are whole numbers. */
@@ -105,7 +104,8 @@ function optionsOf(
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
     scales: {
-      x: { range: (_plot, min, max) => [Math.min(min ?? 0, (max ?? 0) - LEAST_SPAN_S), max ?? 0] },
+      // Not uPlot's own limits: for a single point they are a day apart.
+      x: { range: ({ data: [times] }) => timeRange(times) },
       y: { range: (_plot, _min, max) => [0, Math.max(1, max * 1.1)] },
     },
     axes: [
