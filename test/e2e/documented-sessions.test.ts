@@ -1,12 +1,12 @@
 /**
  * The terminal sessions of the documentation, typed into a shell as they are printed: every `console` block of README, CONTRIBUTING,
- * SECURITY and docs/, but those that `elsewhere` names with the reason.
+ * SECURITY and docs/, and the session of the recorded picture, but those that `elsewhere` names with the reason.
  *
  * The reader's folder looks like a checkout, and the service runs there on the simulated line. A tutorial and a page with
  * `scripts/run` have a service of their own; other pages share one. `scripts/run` starts it with the variables before it;
  * first-minute.test.ts runs the script itself.
  * The commands of a page run in the order of the page, and each must succeed. If a block shows output, each of its commands
- * prints the shown words in the shown order; words with digits or slashes (times, ids, counts, paths) vary; `...` stands for any
+ * prints the shown words in the shown order; words with digits or slashes (times, ids, counts, paths) and truncated ones vary; `...` stands for any
  * output; a command without shown output prints nothing.
  */
 import assert from 'node:assert/strict';
@@ -120,8 +120,15 @@ interface Step {
   readonly shown: string;
 }
 
-const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...globSync('docs/**/*.md', { cwd: ROOT }).sort()];
-const all = pages.map((page) => ({ page, blocks: blocksOf(readFileSync(join(ROOT, page), 'utf8')) }));
+const RECORDING = 'docs/images/first-minutes.svg';
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  RECORDING,
+  ...globSync('docs/**/*.md', { cwd: ROOT }).sort(),
+];
+const all = pages.map((page) => ({ page, blocks: blocksOf(markdownOf(page)) }));
 const named = all.flatMap(({ page, blocks }) => blocks.map((block) => elsewhere.filter(names(page, block))));
 const typed = all
   .map(({ page, blocks }) => ({ page, blocks: blocks.filter((block) => !elsewhere.some(names(page, block))) }))
@@ -151,7 +158,7 @@ describe('a session of the documentation', () => {
   for (const { page, blocks } of typed) {
     test(`${page}: ${blocks.length} blocks`, async (t) => {
       const runs = blocks.flat().some(({ line }) => RUN.test(line));
-      const own = runs || page.startsWith('docs/tutorials/');
+      const own = runs || page.startsWith('docs/tutorials/') || page === RECORDING;
       const reader = own ? await makeReader() : shared;
       if (own && !runs) await startService(reader);
       t.after(async () => {
@@ -311,8 +318,17 @@ function hasWords(out: string, shown: string): boolean {
 }
 
 function fixedWords(text: string): string[] {
-  const fixed = text.split(/\s+/).filter((word) => !/[\d/]/.test(word));
+  const fixed = text.split(/\s+/).filter((word) => !/[\d/…]/.test(word));
   return fixed.map((word) => word.replaceAll(/[^a-z]/gi, '')).filter((word) => word.length > 1);
+}
+
+/** The recording as a block, without what it shows of the machine. */
+function markdownOf(page: string): string {
+  const content = readFileSync(join(ROOT, page), 'utf8');
+  if (page !== RECORDING) return content;
+  const rows = [...content.matchAll(/<text [^>]*>([^<]*)<\/text>/g)].map(([, text = '']) => text);
+  const text = rows.join('\n').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+  return `\`\`\`console\n${text.replace(/^Host .*\n(?: +.*\n)*/m, '')}\n\`\`\`\n`;
 }
 
 function blocksOf(markdown: string): (readonly Step[])[] {
