@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, test } from 'node:test';
+import { afterEach, beforeEach, type TestContext, test } from 'node:test';
 import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
 import { etcEntries } from '../backup/backup-archive.ts';
@@ -387,6 +387,49 @@ test('a secret that only another box has is asked for again', () => {
       'setup.toml:6: secrets.a: was moved onto a box, and ...',
     ],
   );
+});
+
+/** The next start of a box whose data partition cannot be used: the card as it is, in memory nothing but the image's files. */
+function withDataLost(t: TestContext): Trial {
+  const next = newTrial();
+  t.after(() => dispose(next));
+  for (const name of readdirSync(trial.boot)) copyFileSync(join(trial.boot, name), join(next.boot, name));
+  return next;
+}
+
+test('without its data a box applies a card without secrets again: keys, tokens by hash, network, no claim token', (t) => {
+  const secrets = /psk = .*\n|token = .*\n|\[secrets\][^]*/g;
+  const hash = `hash = "${digestOf(TOKEN).toString('hex')}"\n`;
+  const revoked = '[[token]]\nname = "claim"\nrevoke = true\n';
+  trial.put('setup.toml', `${WHOLE.replace(/\[network\.wifi\][^[]*/, '').replaceAll(secrets, '')}${hash}${revoked}`);
+  applied();
+  const next = withDataLost(t);
+  assert.deepEqual(applySetup(next), []);
+  assert.equal(next.etc('ssh/lineside/authorized_keys').trim(), KEY);
+  assert.match(next.etc('systemd/network/10-lineside.network'), /Address=192\.168\.10\.20\/24/);
+  assert.deepEqual(
+    tokens(next).map(({ name }) => name),
+    ['ops'],
+  );
+  assert.equal(next.card('claim.txt'), '');
+  assert.notEqual(identityIn(next).caFingerprint, identityIn(trial).caFingerprint);
+});
+
+test('without its data a box applies nothing of a card whose secrets were moved: DHCP, no keys, a claim token', (t) => {
+  trial.put('setup.toml', WHOLE);
+  applied();
+  const next = withDataLost(t);
+  assert.equal(applySetup(next).filter((fault) => /was moved onto a box/.test(fault)).length, 2);
+  assert.deepEqual(
+    [next.etc('ssh/lineside/authorized_keys'), next.etc('systemd/network/10-lineside.network')],
+    ['', ''],
+  );
+  assert.deepEqual(
+    tokens(next).map(({ name }) => name),
+    ['claim'],
+  );
+  assert.notEqual(next.card('claim.txt'), trial.card('claim.txt'));
+  assert.match(next.card('claim.txt'), /lsd_/);
 });
 
 test('a damaged identity is made whole by its authority; without one the box gets another, and says so', () => {

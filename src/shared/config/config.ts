@@ -344,15 +344,15 @@ export const configSchema = section({
   }),
   tls: section({
     cert_file: file(
-      'Certificate chain (PEM) for addresses beyond this machine; read at start if there are any.',
+      'Certificate chain (PEM) for addresses beyond this machine; read at start and at a reload if there are any.',
       liveAndHub,
     ),
     key_file: file(
-      'Its private key (PEM), or "credential:NAME"; read at start if there are such addresses.',
+      'Its private key (PEM), or "credential:NAME"; read with the chain, but a credential changes only with a restart.',
       liveAndHub,
     ),
     client_ca_file: file(
-      'Certificate authorities (PEM) whose client certificates are accepted; read at start.',
+      'Certificate authorities (PEM) whose client certificates are accepted; read with the chain.',
       liveAndHub,
     ),
   }),
