@@ -79,7 +79,7 @@ export const tokenKeys: readonly SetupKey[] = [
     '"lsd_..."',
     text(
       '',
-      'The token: "lsd_" and 43 of A-Z, a-z, 0-9, "-", "_", at random. Only its hash is kept, and it leaves this file.',
+      'The token: "lsd_" and 43 of A-Z, a-z, 0-9, "-", "_", at random. The box keeps its hash and removes it here.',
     ),
     'secret',
   ),
@@ -94,7 +94,7 @@ export const tokenKeys: readonly SetupKey[] = [
   key(
     'revoke',
     'true',
-    toggle(false, `true: ends the token of this name, such as "${CLAIM}", which the first start makes.`),
+    toggle(false, `true: revokes the token of this name, such as "${CLAIM}", which the first start makes.`),
   ),
 ];
 

@@ -432,6 +432,21 @@ test('without its data a box applies nothing of a card whose secrets were moved:
   assert.match(next.card('claim.txt'), /lsd_/);
 });
 
+test('without its data a box has no token that was moved off the card; if none is left, a claim token and nothing of the file', (t) => {
+  const box = `[box]\nhostname = "b"\n[[token]]\nname = "ops"\nroles = ["operator", "reader"]\ntoken = "${TOKEN}"\n`;
+  trial.put('setup.toml', box);
+  applied();
+  const [next, locked] = [withDataLost(t), withDataLost(t)];
+  assert.deepEqual(applySetup(next), []);
+  assert.deepEqual([tokens(next).map(({ name }) => name), next.etc('hostname').trim()], [['claim'], 'b']);
+  locked.put('setup.toml', `${trial.card('setup.toml')}[[token]]\nname = "claim"\nrevoke = true\n`);
+  assert.match(applySetup(locked).join(), /no client could reach the box/);
+  assert.deepEqual(
+    [tokens(locked).map(({ name }) => name), locked.etc('hostname').trim()],
+    [['claim'], 'lineside-1a2b3c'],
+  );
+});
+
 test('a damaged identity is made whole by its authority; without one the box gets another, and says so', () => {
   applied();
   const before = identityIn(trial);
