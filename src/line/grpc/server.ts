@@ -7,7 +7,7 @@ import { type CallContext, createServer, type Server } from 'nice-grpc';
 import { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
-import { type Clock, pause } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
 import { bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -27,6 +27,9 @@ import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { LineServer, SerialServer } from './wire.ts';
+
+/** A worker that writes a batch answers in some 10 ms. */
+const WORKER_COLLECTS_MS = 1_000;
 
 interface GrpcServerOptions {
   readonly config: Config;
@@ -63,8 +66,9 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
     clock,
     releaseMemory: () => {
       const warn = (error: unknown): void => logger.warn('memory not released', { error: messageOf(error) });
-      // The worker first, so that what it frees is given back too.
-      parts.log.collectGarbage().catch(warn).then(releaseMemory).catch(warn);
+      // The worker first, so that what it frees is given back too; one that hangs in the disk is not waited for.
+      const collected = parts.log.collectGarbage().catch(warn);
+      endsWithin(clock, WORKER_COLLECTS_MS, collected).then(releaseMemory).catch(warn);
     },
   });
   const standard = standardServices(subscriptions, errorMapper);
