@@ -6,6 +6,7 @@ import { TokenReader } from '../shared/auth/token-reader.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
 import { LinesideError } from '../shared/base/errors.ts';
+import { limitHeapGrowth } from '../shared/base/memory.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check } from '../shared/host/health-report.ts';
@@ -52,6 +53,7 @@ export function startHub(start: ServiceStart): Promise<ServiceProcess> {
 
 async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceProcess, 'stop'>> {
   const { config, logger, version, stage } = start;
+  limitHeapGrowth();
   const { dir, runtimeDir } = config.data;
   const clock = systemClock;
   const release = await holdDataDirectory(dir, 'hub');

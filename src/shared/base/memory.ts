@@ -15,6 +15,18 @@ export function collectGarbage(): void {
   collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
 }
 
+/**
+ * By how much the heap may grow, in percent of what was in use, before V8 collects all of it. By the machine's memory V8 would
+ * let it grow up to fourfold: the hub that sent 1,000 webhook deliveries a second had 282 to 320 MB resident, of which 40 were
+ * in use. With 60: 210 to 220 MB, 968 deliveries a second instead of 1,008.
+ */
+const heapGrowthPercent = 60;
+
+/** For all threads of the process. */
+export function limitHeapGrowth(): void {
+  setFlagsFromString(`--heap-growing-percent=${heapGrowthPercent}`);
+}
+
 /** Of this thread, and what all threads have freed: the C library keeps freed pages below the end of its heap. */
 export async function releaseMemory(): Promise<void> {
   const { trimHeap } = await import('./libc.ts');
