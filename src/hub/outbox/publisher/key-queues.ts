@@ -69,6 +69,8 @@ export interface QueueLimits {
   readonly maxAttempts: number;
 }
 
+/** Longer bodies are read again: some hundred events may be ready at a time. */
+const keptChars = 8 * 1024;
 /** The scan does not wait for a key whose event has been in flight for longer. */
 const promptMs = 1_000;
 /** With so many prompt events in flight the connection is busy, and the scan need not run ahead. */
@@ -200,7 +202,7 @@ export class KeyQueues {
     const queue = this.#open(row);
     if (isDeferred) return this.#behind(queue, row.id);
     this.#push(queue, row.id);
-    queue.body = row;
+    if (row.body.length <= keptChars) queue.body = row;
     this.#move(queue, 'ready');
     return 'next';
   }
