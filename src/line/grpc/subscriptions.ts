@@ -8,8 +8,11 @@ import type { ErrorMapper } from './error-mapper.ts';
 const ENDED_FOR_RELEASE = 8;
 /** Streams of one client, or of a network that is gone, end within this of each other. */
 const RELEASE_DELAY_MS = 2_000;
-/** It stops the line's main thread, on a Raspberry Pi for some 0.3 s: callers that come and go must not make that more than 2 %. */
-const RELEASE_EVERY_MS = 15_000;
+/**
+ * It stops the line's main thread, on a Raspberry Pi for some 0.3 s: callers that come and go must not make that more than 5 %,
+ * and memory is back ten seconds after they have left.
+ */
+const RELEASE_EVERY_MS = 7_000;
 
 interface SubscriptionsOptions {
   readonly limit: number;
