@@ -155,7 +155,8 @@ function* judgeDates(what: string, cert: X509Certificate, nowMs: number, again: 
       "Mostly this machine's clock is wrong: see the check of the clock.",
     );
   else if (nowMs > to.getTime()) yield failed(`${what} has expired on ${dayOf(to)}`, again);
-  else if (days < soonDays) yield warning(`${what} ends in ${days} days, on ${dayOf(to)}`, again);
+  else if (days < soonDays)
+    yield warning(`${what} ends within ${days + 1} ${days === 0 ? 'day' : 'days'}, on ${dayOf(to)}`, again);
 }
 
 function dayOf(date: Date): string {
@@ -175,7 +176,7 @@ function judgeAuthorities(key: string, certs: readonly X509Certificate[], nowMs:
     return warning(`${what} holds no certificate of an authority`, 'A server certificate trusts nothing but itself.');
   const soon = alive.filter((cert) => cert.validToDate.getTime() - nowMs < soonDays * dayMs);
   return soon.length > 0
-    ? warning(`${what}: ${soon.length} of ${certs.length} certificates end within ${soonDays} days`, renew)
+    ? warning(`${what}: certificates that end within ${soonDays} days: ${soon.length} of ${certs.length}`, renew)
     : ok(`${what}: ${certs.length} ${certs.length === 1 ? 'authority' : 'authorities'}`);
 }
 

@@ -206,5 +206,6 @@ const ended = ({ left }: CertificatesLeft) => left.filter(({ seconds }) => secon
 
 function worded({ key, seconds }: CertificatesLeft['left'][number]): string {
   const days = Math.floor(Math.abs(seconds) / DAY_S);
-  return seconds > 0 ? `${key} in ${days} days` : `${key} ${days} days ago`;
+  const length = days === 1 ? '1 day' : `${days} days`;
+  return seconds > 0 ? `${key} in ${length}` : `${key} ${length} ago`;
 }

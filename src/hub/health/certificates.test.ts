@@ -37,6 +37,8 @@ test('alerts of a certificate come thirty days before its end and at its end, by
   assert.deepEqual(alerts(), [
     'CertificateExpiresSoon warning: certificates end within 30 days: tls.cert_file in 0 days',
   ]);
+  at(end * 1_000 - DAY_MS);
+  assert.match(alerts().join(), /tls\.cert_file in 1 day$/);
   at(end * 1_000 + 2 * DAY_MS);
   assert.deepEqual(alerts(), ['CertificateExpired critical: certificates have ended: tls.cert_file 2 days ago']);
   writeFileSync(file, readFileSync(lastingDays(dir, 'next', 400)));
