@@ -1,4 +1,7 @@
-/** What the line knows of itself reaches the reference data: the hub asks it over gRPC, as any client does. */
+/**
+ * What the line knows of itself reaches the reference data: the hub asks it over gRPC, as any client does. Without
+ * device.inventory: hub-processes.test.ts.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -42,18 +45,4 @@ test('the ports and the line of a running service are records, changed when they
   assert.equal(open.version, 2);
   assert.equal(await both.stop(), 0);
   assert.doesNotMatch(ownLog(both.logLines), / (warn|error) /);
-});
-
-test('device.inventory = false keeps no records of the line, which is asked for the console all the same', async () => {
-  const both = await startBoth({ config: { device: { inventory: false } } });
-  // By then the device's facts would have been asked for several times.
-  await until(
-    'a sample of the history',
-    async () => ((await both.http('GET', '/api/v1/line/history')).body as { samples: object[] }).samples.length > 0,
-    60_000,
-  );
-  for (const dictionary of ['device.ports', 'device.line']) {
-    assert.equal((await both.http('GET', `/api/v1/dictionaries/${dictionary}/records`)).status, 404, dictionary);
-  }
-  assert.equal(await both.stop(), 0);
 });

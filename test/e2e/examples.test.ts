@@ -5,10 +5,10 @@ import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { type TestContext, test } from 'node:test';
+import { before, describe, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { brokerMissing, startBroker } from '../kafka/broker.ts';
+import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import { environment, killGroup, ROOT, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth } from './hub.ts';
@@ -48,39 +48,45 @@ test('client.py opens the port, sends, and prints what is logged', {
   assert.match(await complaint, /^NOT_FOUND: /);
 });
 
-const broker = { skip: brokerMissing || pythonMissing('confluent_kafka, google.protobuf') };
+describe('the consumers', {
+  skip: brokerMissing || pythonMissing('confluent_kafka, google.protobuf'),
+  concurrency: true,
+}, () => {
+  let kafka: TestBroker;
+  before(async () => {
+    kafka = await startBroker();
+  });
 
-test('consumer.py keeps a copy of the records, the newest version of each', broker, async (t) => {
-  const kafka = await startBroker();
-  const topic = 'refdata.cuod.events.public';
-  const hub = await startBoth({ config: config(kafka, 'examples.log', { to: 'off' }) });
-  const file = join(temporaryDirectory(), 'records.db');
-  // Before there is a topic.
-  const first = runExample(t, 'consumer.py', [kafka.plain, file, topic]);
-  const api = apiOf(hub);
-  await dictionary(api, 'tools');
-  await create(api, 'tools', 'T-1', { newtonMetres: 40 });
-  await until('the record is copied', () => first.lines.includes(`created ${DEVICE} tools T-1 1`), 60_000);
-  await update(api, 'tools', 'T-1', 1, { newtonMetres: 60 });
-  await until('the change is copied', () => first.lines.includes(`updated ${DEVICE} tools T-1 2`), 60_000);
-  const base = new Database(file, { readonly: true });
-  t.after(() => base.close());
-  assert.deepEqual(base.prepare('SELECT device, key, version, data FROM record').all(), [
-    { device: DEVICE, key: 'T-1', version: 2, data: '{"newtonMetres": 60}' },
-  ]);
-});
+  test('consumer.py keeps a copy of the records, the newest version of each', async (t) => {
+    const topic = 'refdata.cuod.events.public';
+    const hub = await startBoth({ config: config(kafka, 'examples.log', { to: 'off' }) });
+    const file = join(temporaryDirectory(), 'records.db');
+    // Before there is a topic.
+    const first = runExample(t, 'consumer.py', [kafka.plain, file, topic]);
+    const api = apiOf(hub);
+    await dictionary(api, 'tools');
+    await create(api, 'tools', 'T-1', { newtonMetres: 40 });
+    await until('the record is copied', () => first.lines.includes(`created ${DEVICE} tools T-1 1`), 60_000);
+    await update(api, 'tools', 'T-1', 1, { newtonMetres: 60 });
+    await until('the change is copied', () => first.lines.includes(`updated ${DEVICE} tools T-1 2`), 60_000);
+    const base = new Database(file, { readonly: true });
+    t.after(() => base.close());
+    assert.deepEqual(base.prepare('SELECT device, key, version, data FROM record').all(), [
+      { device: DEVICE, key: 'T-1', version: 2, data: '{"newtonMetres": 60}' },
+    ]);
+  });
 
-test('upstream.py prints every stored entry once', broker, async (t) => {
-  const kafka = await startBroker();
-  const topic = 'examples.log';
-  const both = await startBoth({ config: config(kafka, topic) });
-  await openPort(both.client, `${both.dir}/run/sim0`);
-  await writeEntries(both.client, 200);
-  assert.equal((await both.client.serial.close({})).status, 0);
-  await shipped(both);
-  const { entries } = await logOf(both.client);
-  const { lines, ended } = runExample(t, 'upstream.py', [kafka.plain, topic, '10']);
-  assert.equal((await within('the example ends', ended, 60_000)).status, 0);
-  const ids = lines.map((line) => Number(new RegExp(`^${DEVICE} (\\d+) \\d+ [RT]X b`).exec(line)?.[1]));
-  assert.deepEqual(ids, [...entries.keys()]);
+  test('upstream.py prints every stored entry once', async (t) => {
+    const topic = 'examples.log';
+    const both = await startBoth({ config: config(kafka, topic) });
+    await openPort(both.client, `${both.dir}/run/sim0`);
+    await writeEntries(both.client, 200);
+    assert.equal((await both.client.serial.close({})).status, 0);
+    await shipped(both);
+    const { entries } = await logOf(both.client);
+    const { lines, ended } = runExample(t, 'upstream.py', [kafka.plain, topic, '10']);
+    assert.equal((await within('the example ends', ended, 60_000)).status, 0);
+    const ids = lines.map((line) => Number(new RegExp(`^${DEVICE} (\\d+) \\d+ [RT]X b`).exec(line)?.[1]));
+    assert.deepEqual(ids, [...entries.keys()]);
+  });
 });

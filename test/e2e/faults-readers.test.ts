@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
@@ -118,68 +118,71 @@ const logs = [
   { what: '64 entries of 1 MiB', count: 64, data: randomBytes(MIB), together: 1 },
 ] as const;
 
-for (const { what, count, data, together } of logs) {
-  test(`100 readers that take next to nothing of ${what}: bounded memory, and another reader gets all of it`, async (t) => {
-    const dir = temporaryDirectory();
-    mkdirSync(join(dir, 'data'));
-    const log = await openSerialLog(optionsFor(join(dir, 'data')));
-    for (let stored = 0; stored < count; stored += together)
-      await Promise.all(Array.from({ length: together }, () => log.store(newEntry('', { data }))));
-    await log.close();
-    const daemon = await startDaemon({ dir });
-    const readAll = async (): Promise<void> => {
-      let next = 1;
-      for await (const { entries } of daemon.client.line.readLog({}))
-        for (const { id, entry } of entries) {
-          assert.equal(Number(id), next);
-          assert.equal(entry?.rawData?.length, data.length);
-          next += 1;
-        }
-      assert.equal(next, count + 1);
-    };
-    // What every reader needs is there before the count begins: compiled code, the worker's pages.
-    await readAll();
-    let idle = 0;
-    for (const [method, { path, request }] of Object.entries(lazyReaders)) {
-      // Without the garbage of what was read before: the growth of these readers would hide in it.
-      let atRest = residentMiB(daemon.pid);
-      const settled = performance.now() + REST_MS;
-      await until('earlier memory is given back', () => {
-        atRest = Math.min(atRest, residentMiB(daemon.pid));
-        return performance.now() > settled;
-      });
-      const before = atRest;
-      idle ||= before;
-      const left = before + LEFT_GROWTH_MIB;
-      const hex = Buffer.from(request.finish()).toString('hex');
-      const lazy = startProcess(NODE, [join(ROOT, 'test/e2e/lazy-readers.ts'), daemon.socket, '4', '25', path, hex]);
-      if (lazy.stdout === null) throw new Error('no pipe');
-      await within('all streams stand', once(lazy.stdout, 'data'));
-      let peak = 0;
-      // Small entries go past clients that take some: 65,535 bytes of each stream at once, then 1,024 a second.
-      const end = performance.now() + LOOK_MS;
-      await until('ten seconds of reading', () => {
-        peak = Math.max(peak, residentMiB(daemon.pid));
-        return performance.now() > end;
-      });
-      if (data.length < MIB) await readAll();
-      assert.equal((await daemon.client.line.getStatus({})).subscribers, 100);
-      lazy.kill('SIGKILL');
-      await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
-      // A release leaves some 15 MiB less than a process has that was never asked to release any.
-      const most = Math.max(idle, before) + LAZY_GROWTH_MIB;
-      assert.ok(peak < most, `${method}: ${peak} MiB with the readers, ${most} are allowed`);
-      const leftMs = performance.now();
-      await until(`${method}: less than ${left} MiB`, () => residentMiB(daemon.pid) < left, LEFT_MS);
-      const [seconds, after] = [(performance.now() - leftMs) / 1_000, residentMiB(daemon.pid)].map(Math.round);
-      t.diagnostic(
-        `${method}: ${Math.round(atRest)} MiB before, at most ${Math.round(peak)}, ${after} after ${seconds} s`,
-      );
-    }
-    await readAll();
-    assert.equal(await daemon.stop(), 0);
-  });
-}
+// Each with a service of its own, and most of their time is rest.
+describe('readers that take next to nothing', { concurrency: true }, () => {
+  for (const { what, count, data, together } of logs) {
+    test(`100 readers that take next to nothing of ${what}: bounded memory, and another reader gets all of it`, async (t) => {
+      const dir = temporaryDirectory();
+      mkdirSync(join(dir, 'data'));
+      const log = await openSerialLog(optionsFor(join(dir, 'data')));
+      for (let stored = 0; stored < count; stored += together)
+        await Promise.all(Array.from({ length: together }, () => log.store(newEntry('', { data }))));
+      await log.close();
+      const daemon = await startDaemon({ dir });
+      const readAll = async (): Promise<void> => {
+        let next = 1;
+        for await (const { entries } of daemon.client.line.readLog({}))
+          for (const { id, entry } of entries) {
+            assert.equal(Number(id), next);
+            assert.equal(entry?.rawData?.length, data.length);
+            next += 1;
+          }
+        assert.equal(next, count + 1);
+      };
+      // What every reader needs is there before the count begins: compiled code, the worker's pages.
+      await readAll();
+      let idle = 0;
+      for (const [method, { path, request }] of Object.entries(lazyReaders)) {
+        // Without the garbage of what was read before: the growth of these readers would hide in it.
+        let atRest = residentMiB(daemon.pid);
+        const settled = performance.now() + REST_MS;
+        await until('earlier memory is given back', () => {
+          atRest = Math.min(atRest, residentMiB(daemon.pid));
+          return performance.now() > settled;
+        });
+        const before = atRest;
+        idle ||= before;
+        const left = before + LEFT_GROWTH_MIB;
+        const hex = Buffer.from(request.finish()).toString('hex');
+        const lazy = startProcess(NODE, [join(ROOT, 'test/e2e/lazy-readers.ts'), daemon.socket, '4', '25', path, hex]);
+        if (lazy.stdout === null) throw new Error('no pipe');
+        await within('all streams stand', once(lazy.stdout, 'data'));
+        let peak = 0;
+        // Small entries go past clients that take some: 65,535 bytes of each stream at once, then 1,024 a second.
+        const end = performance.now() + LOOK_MS;
+        await until('ten seconds of reading', () => {
+          peak = Math.max(peak, residentMiB(daemon.pid));
+          return performance.now() > end;
+        });
+        if (data.length < MIB) await readAll();
+        assert.equal((await daemon.client.line.getStatus({})).subscribers, 100);
+        lazy.kill('SIGKILL');
+        await until('all are gone', async () => (await daemon.client.line.getStatus({})).subscribers === 0);
+        // A release leaves some 15 MiB less than a process has that was never asked to release any.
+        const most = Math.max(idle, before) + LAZY_GROWTH_MIB;
+        assert.ok(peak < most, `${method}: ${peak} MiB with the readers, ${most} are allowed`);
+        const leftMs = performance.now();
+        await until(`${method}: less than ${left} MiB`, () => residentMiB(daemon.pid) < left, LEFT_MS);
+        const [seconds, after] = [(performance.now() - leftMs) / 1_000, residentMiB(daemon.pid)].map(Math.round);
+        t.diagnostic(
+          `${method}: ${Math.round(atRest)} MiB before, at most ${Math.round(peak)}, ${after} after ${seconds} s`,
+        );
+      }
+      await readAll();
+      assert.equal(await daemon.stop(), 0);
+    });
+  }
+});
 
 test('a client that is frozen is noticed by keepalive and freed', async (t) => {
   const { daemon } = await startBox({ grpc: { keepalive_s: 1 } });

@@ -66,6 +66,10 @@ test('the hub is killed again and again: the line loses no byte, and the hub is 
   assert.ok((await storedBytes(both)).equals(all));
   assert.equal(Number((await logStatus(both.client)).lostEntries), 0);
   t.diagnostic(`${kills} kills, ${all.length} bytes`);
+  // Each hub would have asked the line for them at its start.
+  for (const facts of ['device.ports', 'device.line']) {
+    assert.equal((await apiOf(both).get(`/api/v1/dictionaries/${facts}`)).status, 404, 'device.inventory is false');
+  }
   const hubPid = both.pid();
   assert.equal(await both.stop(), 0);
   assert.ok(!isAlive(hubPid), 'the hub stops with the service');
