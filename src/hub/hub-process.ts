@@ -285,7 +285,7 @@ async function startFacts(
   onStop: OnStop,
 ): Promise<void> {
   const { DeviceFacts, factsOf } = await import('./device-facts/device-facts.ts');
-  const look = (signal: AbortSignal): ReturnType<typeof factsOf> => factsOf(client, signal);
+  const look = factsOf(client, systemClock);
   const facts = new DeviceFacts({ look, refdata, deviceId: config.device.id, clock: systemClock, logger });
   onStop({ what: 'device facts', stop: () => facts.stop() });
 }

@@ -97,7 +97,7 @@ export class FakeLine implements Line {
   }
   snapshot(): LineSnapshot {
     const state = this.config === undefined ? 'closed' : 'open';
-    const rest = { effective: undefined, devicePath: '', error: '', kernel: undefined, counters };
+    const rest = { effective: undefined, devicePath: '', error: '', kernel: undefined, counters, portListChanges: 0 };
     return { state, stateAgeMs: 12.5, requested: this.config, ...rest };
   }
   #fail(): void {

@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import Long from 'long';
 import type { Clock } from '../../shared/base/clock.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
+import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { temporaryStore } from '../outbox/change-store.fixture.ts';
 import type { ChangeStoreOptions } from '../outbox/change-store.ts';
 import { scopes } from '../outbox/event.ts';
 import { openRefdata } from '../refdata/refdata.ts';
-import { DeviceFacts, type LineFacts } from './device-facts.ts';
+import { DeviceFacts, factsOf, type LineFacts } from './device-facts.ts';
 
 const actor = { name: 'test', scopes };
 const usb = { portName: '/dev/ttyUSB0', description: 'FT232R', hardwareId: 'USB VID:PID=0403:6001' };
@@ -92,6 +95,41 @@ test('both dictionaries are made, INTERNAL, with a record for each port and one 
   );
   assert.deepEqual(ports[1]?.data, { deviceId: 'box', ...usb });
   assert.equal(kept.line().data['state'], 'closed');
+});
+
+test('the line lists its ports when they may have changed, when it was restarted, and each minute', async () => {
+  const clock = new FakeClock();
+  let [changes, startedMs, lists] = [0, -1_000, 0];
+  const client = {
+    line: {
+      getStatus: async () => ({
+        ...closed,
+        portListChanges: Long.fromNumber(changes, true),
+        uptimeMs: Long.fromNumber(clock.monoMs() - startedMs, true),
+      }),
+    },
+    serial: {
+      listDevices: async () => {
+        lists++;
+        return { devices: lists < 2 ? [uart] : [uart, usb] };
+      },
+    },
+  } as unknown as LineClient;
+  const look = factsOf(client, clock);
+  const after = async (ms: number): Promise<readonly number[]> => {
+    clock.advance(ms);
+    const { devices } = await look(AbortSignal.timeout(10_000));
+    return [lists, devices.length];
+  };
+  await look(AbortSignal.timeout(10_000));
+  assert.deepEqual(await after(2_000), [1, 1]);
+  changes = 1;
+  assert.deepEqual(await after(2_000), [2, 2]);
+  assert.deepEqual(await after(2_000), [2, 2]);
+  startedMs = clock.monoMs() + 1_000;
+  assert.deepEqual(await after(2_000), [3, 2]);
+  assert.deepEqual(await after(59_999), [3, 2]);
+  assert.deepEqual(await after(1), [4, 2]);
 });
 
 test('nothing is written while nothing changes', async (t) => {

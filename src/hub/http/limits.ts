@@ -67,8 +67,6 @@ export const STOP_GRACE_MS = 5_000;
 
 /** The longest hold of the event loop is measured over the last one to two of these. */
 export const HOLD_WINDOW_MS = 60_000;
-/** Shorter holds are not measured; ten wake-ups a second. */
-export const HOLD_RESOLUTION_MS = 100;
 
 /** The line answers what it knows in milliseconds, or something is wrong with it. */
 export const LINE_ANSWER_MS = 5_000;

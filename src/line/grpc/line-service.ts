@@ -210,7 +210,7 @@ type ServiceFacts = Pick<
 >;
 
 function lineStatus(
-  { state, stateAgeMs, requested, effective, devicePath, error, kernel, counters }: LineSnapshot,
+  { state, stateAgeMs, requested, effective, devicePath, error, kernel, counters, portListChanges }: LineSnapshot,
   log: LogSnapshot,
   service: ServiceFacts,
 ): lineside.v1.LineStatus.$Properties {
@@ -225,6 +225,7 @@ function lineStatus(
     counters: LineCounters.fromObject({ ...counters }),
     ...(kernel !== undefined && { kernel }),
     log: LogStatus.fromObject({ ...log, state: LogState[`LOG_STATE_${upper(log.state)}`] }),
+    portListChanges: u64(portListChanges),
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }

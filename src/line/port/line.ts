@@ -49,4 +49,6 @@ export interface LineSnapshot {
   readonly error: string;
   readonly kernel: KernelCounters | undefined;
   readonly counters: Readonly<LineCounters>;
+  /** How often a port may have appeared, gone or become accessible. */
+  readonly portListChanges: number;
 }

@@ -261,7 +261,9 @@ describe('the port owner', () => {
     assert.throws(() => world.owner.receive(), { code: 'NOT_CONNECTED' });
 
     world.ports.set('/dev/c', { ...portNamed('/dev/c'), stableId: '/dev/a' });
+    assert.equal(world.owner.snapshot().portListChanges, 0);
     world.appeared();
+    assert.equal(world.owner.snapshot().portListChanges, 1);
     await world.until(() => world.owner.snapshot().state === 'open', 'back at once, no timer was advanced');
     assert.equal(world.device.path, '/dev/c');
     assert.deepEqual(world.owner.currentConfig(), configOf('/dev/a', { packetSize: 4 }));

@@ -83,6 +83,7 @@ export class PortOwner {
   #opens: Promise<unknown> = Promise.resolve();
   #waitingOpens = 0;
   readonly #watch: { close(): void };
+  #portListChanges = 0;
 
   constructor(options: OwnerOptions) {
     this.#options = options;
@@ -92,7 +93,10 @@ export class PortOwner {
     this.#drops = new BurstLog(options.clock, options.logger, dropped, 'packets');
     this.#opener = new Opener(options.clock, options.openDevice, (attempt, outcome) => this.#opening(attempt, outcome));
     options.log.onRelieved(() => this.#current?.traffic.relieve());
-    this.#watch = options.inventory.watch(() => void this.#input({ kind: 'retry' }));
+    this.#watch = options.inventory.watch(() => {
+      this.#portListChanges += 1;
+      void this.#input({ kind: 'retry' });
+    });
   }
 
   /** At start: reopens the port that was open, or opens that of the configuration; retries until the port exists. */
@@ -188,6 +192,7 @@ export class PortOwner {
       error: 'error' in state ? state.error.message : '',
       kernel: current?.device.kernelCounters(),
       counters: this.#countersNow(),
+      portListChanges: this.#portListChanges,
     };
   }
 

@@ -1,4 +1,5 @@
 import type { Row } from '../table.ts';
+import { idle } from './idle.ts';
 import { memory } from './memory.ts';
 import { fast, usual } from './paced.ts';
 import { receive } from './receive.ts';
@@ -20,6 +21,7 @@ export const rows: readonly Row[] = [
   replay,
   storage,
   stall,
+  idle,
   memory,
   startup,
 ];

@@ -10,7 +10,7 @@ import type { WatchAdmin } from '../../health/watch.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
-import { HOLD_RESOLUTION_MS, HOLD_WINDOW_MS } from '../limits.ts';
+import { HOLD_WINDOW_MS } from '../limits.ts';
 import {
   type HttpFigures,
   hostMetrics,
@@ -26,7 +26,8 @@ import {
 /** How long an import or a large answer blocks all others: the maximum of the current window and the one before, for every scrape. */
 class EventLoopLag {
   readonly #clock: Clock;
-  readonly #delays = monitorEventLoopDelay({ resolution: HOLD_RESOLUTION_MS });
+  /** Without a timer of its own, which would wake an idle hub. */
+  readonly #delays = monitorEventLoopDelay({ samplePerIteration: true });
   #windowAtMs: number;
   #before = 0;
 
@@ -34,11 +35,12 @@ class EventLoopLag {
     this.#clock = clock;
     this.#windowAtMs = clock.monoMs();
     this.#delays.enable();
+    // The first iteration counts with its wait: it must not be a long one.
+    setImmediate(() => undefined);
   }
 
   seconds(): number {
-    // The time from tick to tick is measured; one resolution of it is no delay.
-    const now = Math.max(0, this.#delays.max / 1e9 - HOLD_RESOLUTION_MS / 1e3);
+    const now = this.#delays.max / 1e9;
     const longest = Math.max(now, this.#before);
     if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
       this.#windowAtMs = this.#clock.monoMs();
