@@ -81,7 +81,7 @@ export class Crews {
     const dir = join(this.#dir, `crew-${orders.first}`);
     mkdirSync(dir);
     const child = fork(join(import.meta.dirname, 'fleet-crew.ts'), {
-      execArgv: ['--max-semi-space-size=1', `--report-directory=${dir}`, '--report-on-signal'],
+      execArgv: ['--import', 'tsx/esm', '--max-semi-space-size=1', `--report-directory=${dir}`, '--report-on-signal'],
       // A lookup of an unreachable broker holds a thread for seconds.
       env: { ...process.env, UV_THREADPOOL_SIZE: String(orders.count + 8), NODE_TEST_CONTEXT: undefined },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -85,7 +85,7 @@ const campaigns: Readonly<Record<string, Campaign>> = {
 function runTests(pattern: string, env: Readonly<Record<string, string>>): Promise<void> {
   const files = globSync(pattern, { cwd: ROOT });
   if (files.length === 0) throw new Error(`no test file ${pattern}`);
-  const args = ['--test', '--test-concurrency=1', ...files];
+  const args = ['--import', 'tsx', '--test', '--test-concurrency=1', ...files];
   // A test runner inside a test runner reports in a form of its own unless it does not know.
   const { NODE_TEST_CONTEXT: _, ...own } = process.env;
   const child = spawn(NODE, args, { cwd: ROOT, stdio: 'inherit', env: { ...own, ...env } });
