@@ -1,5 +1,5 @@
 /** A box in memory, every figure set by the test: what its hub shows on /metrics, and the alerts that it finds itself. */
-
+import assert from 'node:assert/strict';
 import type { CertificateEnd, ServiceFaults } from '../../src/hub/health/alerts.ts';
 import { certificateRules, serviceRules } from '../../src/hub/health/alerts.ts';
 import { anyStatus } from '../../src/hub/health/status.fixture.ts';
@@ -119,6 +119,7 @@ export class Box {
       ...this.#service.look({ closedSockets, faults: [hubFaults, ...(line === undefined ? [] : [line])] }, nowMs),
       ...this.#host.look(host, nowMs),
     ];
+    for (const { summary } of firing) assert.doesNotMatch(summary, /undefined|NaN|\(\)/);
     return firing.map(({ name, severity }) => `${name} ${severity}`).sort();
   }
 }

@@ -1,3 +1,4 @@
+/** When each alert of the line fires: test/metrics/alerts-agree.test.ts. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
@@ -63,58 +64,21 @@ describe('the watch on the line', () => {
     assert.deepEqual(await line.after(600), []);
   });
 
-  it('has an alert of a line that has not answered for a minute, and none as soon as it answers', async () => {
+  it('says why the port is lost, and how much of the log is not stored', async () => {
     const line = new FakeLine();
-    line.answer = () => Promise.reject(new Error('UNAVAILABLE'));
-    assert.deepEqual(await line.after(60), []);
-    assert.deepEqual(await line.after(10), ['LinesideLineDown critical']);
-    line.says({});
-    assert.deepEqual(await line.after(10), []);
-  });
-
-  it('has an alert of a port that has been lost for five minutes, however often it is retried', async () => {
-    const line = new FakeLine();
-    line.says({ portState: 'lost', portError: 'gone' });
-    assert.deepEqual(await line.after(150), []);
-    line.says({ portState: 'reopening', portError: 'gone' });
-    assert.deepEqual(await line.after(150), []);
-    assert.deepEqual(await line.after(10), ['LinePortLost critical']);
-    assert.match(line.watch.alerts()[0]?.summary ?? '', /gone/);
-    for (const portState of ['open', 'closed', 'opening', 'closing'] as const) {
-      line.says({ portState });
-      assert.deepEqual(await line.after(400), []);
-    }
-  });
-
-  it('has an alert at once if the log is not stored', async () => {
-    const line = new FakeLine();
-    line.says(statusWith({}, { state: 'failing', error: 'the disk is full', lostEntries: 7 }));
+    line.says({
+      ...statusWith({}, { state: 'failing', error: 'the disk is full', lostEntries: 7 }),
+      portState: 'lost',
+      portError: 'gone',
+    });
     assert.deepEqual(await line.after(10), ['LineLogFailing critical']);
-    assert.match(line.watch.alerts()[0]?.summary ?? '', /7 entries.*the disk is full/);
-  });
-
-  it('has an alert of dropped packets for five minutes, if a client fetches packets', async () => {
-    const line = new FakeLine();
-    const { rxDroppedPackets: dropped, rxFetchedPackets: fetched } = anyStatus.counters;
-    await line.after(10);
-    line.says(statusWith({ rxDroppedPackets: dropped + 1 }));
-    assert.deepEqual(await line.after(10), []);
-    line.says(statusWith({ rxDroppedPackets: dropped + 3, rxFetchedPackets: fetched + 1 }));
-    assert.deepEqual(await line.after(290), ['LineRxDropped warning']);
-    assert.deepEqual(await line.after(20), []);
-  });
-
-  it('has an alert of more than ten errors in five minutes; a break is none', async () => {
-    const line = new FakeLine();
-    const kernel = { frame: 90, overrun: 90, parity: 90, brk: 90, bufOverrun: 90, rx: 0, tx: 0 };
-    line.says({ kernel });
-    await line.after(10);
-    line.says({ kernel: { ...kernel, frame: 95, overrun: 92, parity: 92, bufOverrun: 91, brk: 999 } });
-    assert.deepEqual(await line.after(10), []);
-    line.says({ kernel: { ...kernel, frame: 96, overrun: 92, parity: 92, bufOverrun: 91, brk: 999 } });
-    assert.deepEqual(await line.after(10), ['LineErrors warning']);
-    assert.deepEqual(await line.after(300), []);
-    line.says({ kernel: null });
-    assert.deepEqual(await line.after(10), []);
+    assert.deepEqual(await line.after(300), ['LinePortLost critical', 'LineLogFailing critical']);
+    assert.match(
+      line.watch
+        .alerts()
+        .map(({ summary }) => summary)
+        .join('\n'),
+      /gone\n.*7 entries.*the disk is full/,
+    );
   });
 });
