@@ -1,6 +1,7 @@
 /**
- * From another machine: nothing without TLS and credentials. What each role may call is asked in src/line/grpc/access.test.ts,
- * the messages of the command line about TLS and tokens in src/cli/connection/tls.test.ts.
+ * From another machine, over TLS with a token. That the service does not start on such an address without both is shown in
+ * src/shared/config/parse.test.ts; what each role may call in src/line/grpc/access.test.ts; the messages of the command line
+ * about TLS and tokens in src/cli/connection/tls.test.ts.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,7 +11,7 @@ import { after, describe, test } from 'node:test';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { bearer, securedClient } from '../grpc/raw-client.ts';
-import { type Daemon, runDaemonToEnd, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
+import { type Daemon, startDaemon, type Toml, temporaryDirectory, writeConfig } from './daemon.ts';
 import { makeLan } from './island.ts';
 import { addToken, runCli, startCli } from './run-cli.ts';
 
@@ -38,27 +39,6 @@ async function guarded(): Promise<{ dir: string; config: Toml; tokens: Record<st
   }
   return { dir, config: { grpc: { listen }, tls }, tokens };
 }
-
-describe('an address that other machines reach', { skip }, () => {
-  const noTls = /needs TLS: set tls\.cert_file and tls\.key_file/;
-  const noCredentials = /needs credentials: add a token/;
-  const insecure = { LINESIDE_GRPC_INSECURE: 'true' };
-  for (const [without, options, says, saysNot] of [
-    ['TLS and credentials, both said at once', {}, [noTls, noCredentials], []],
-    ['credentials', { tls }, [noCredentials], [noTls]],
-    ['TLS', { token: true }, [noTls], [noCredentials]],
-    ['both when only the environment says insecure', { env: insecure }, [noTls, noCredentials], []],
-  ] as const) {
-    test(`is refused without ${without}, with exit status 2`, async () => {
-      const dir = 'token' in options ? (await guarded()).dir : temporaryDirectory();
-      const config = { grpc: { listen }, ...('tls' in options && { tls }) };
-      const { status, log } = await runDaemonToEnd({ dir, config, wrapper, ...('env' in options && options) });
-      assert.equal(status, 2, log);
-      for (const pattern of says) assert.match(log, pattern);
-      for (const pattern of saysNot) assert.doesNotMatch(log, pattern);
-    });
-  }
-});
 
 describe('TLS and tokens', { skip }, () => {
   let daemon: Daemon;

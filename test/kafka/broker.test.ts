@@ -189,20 +189,8 @@ describe('a broker at work', { skip: brokerMissing }, () => {
   }
 });
 
-/** Down, killed, frozen, stopped. Nothing is lost or settled twice. */
+/** Killed, frozen, stopped. Nothing is lost or settled twice. One that comes up after the hub: test/e2e/hub-broker.test.ts. */
 describe('a broker on bad days', { skip: brokerMissing }, () => {
-  it('is found when it comes up after the service', async () => {
-    await kafka.kill();
-    const topic = topicSpec('late');
-    const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [topic] }));
-    await until('the reason', () => /connection refused/.test(broker.state().reason));
-    assert.equal(broker.offer(messageOf(1, topic.name)), 'offline');
-    await kafka.restart();
-    await connected();
-    assert.deepEqual(await send({ id: 1, topic: topic.name }), { kind: 'acknowledged' });
-    assert.ok(log.length <= 4, log.join(''));
-  });
-
   it('may be killed mid-batch and come back: what was taken is acknowledged, in order, or settled as unreached', async () => {
     const topic = topicSpec('killed', { partitions: 1 });
     const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 20_000 });

@@ -124,26 +124,6 @@ test('entries from before are marked, then corrected: from the tail, from the fi
   assert.deepEqual(idsOf((await readAll(second, { untilMs: GUESS_MS + 1_000_000 })).entries), []);
 });
 
-test('a restart of the service in between: what the run before stamped is corrected too, once, and by the same', async (t) => {
-  const dir = temporaryDirectory(t);
-  const boot = new Boot('a');
-  const first = await opened(t, dir, boot);
-  boot.record(first, 4);
-  await first.close();
-  const second = await opened(t, dir, boot.restarted());
-  boot.record(second, 4);
-  await second.close();
-  boot.restarted().sync();
-  const third = await opened(t, dir, boot);
-  boot.record(third, 2);
-  assertTrue((await readAll(third)).entries);
-  await third.close();
-  const fourth = await opened(t, dir, boot.restarted());
-  const { entries } = await readAll(fourth);
-  assertTrue(entries);
-  assert.deepEqual(clocksOf(entries), [...Array(8).fill('corrected'), 'known', 'known']);
-});
-
 test('the clock is set by hand before the time is known: each stamp is corrected by what it was off', async (t) => {
   const dir = temporaryDirectory(t);
   const boot = new Boot('a');
