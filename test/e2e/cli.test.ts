@@ -65,7 +65,6 @@ describe('the port', () => {
     ['open /dev/ttyNOSUCH0', 5, /no serial port is called.*lineside devices/s],
     ['open PTY --baud 0', 1, /baud_rate/],
     ['open PTY 9600,8N1.5', 1, /stop_bits: 1\.5/],
-    ['open PTY 9600,9X9', 2, /are not line settings/],
     // The settings of before stay.
     ['config --json', 0, `^${open}$`],
     ['close', 0, /^closed\n$/],
@@ -79,7 +78,6 @@ describe('the port', () => {
     ['log --since 1m --until 2m', 2, /--since is after --until/],
     ['log export', 2, /--format/],
     ['log export --format raw -o /nonexistent/x', 1, /no such file or directory/],
-    ['explode', 2, /unknown command/],
     ['--version', 0, /^\d+\.\d+\.\d+\n$/],
     ['status --socket /nonexistent/none.sock', 3, /there is no such socket.*Is the service running/],
   ];

@@ -1,12 +1,15 @@
-/** The disk under the log hangs or fails while the line continues: strace makes the system calls fail. */
+/** The disk under the log hangs, fails or is full while the line continues: strace makes the system calls fail. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
+import { fill, mountSmall } from '../../src/shared/base/small-disk.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
-import { type Client, startDaemon } from './daemon.ts';
-import { everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, RX, startBox } from './faults.ts';
+import { type Client, startDaemon, temporaryDirectory } from './daemon.ts';
+import { cli, everythingAfter, LOG_STATE_FAILING, LOG_STATE_OK, logStatus, openPort, RX, startBox } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
 import { inject, straceWorks } from './strace.ts';
 
@@ -109,4 +112,52 @@ test('reading the log fails with EIO: the line and storing continue, and reading
   assert.equal(total, bytes + 10);
   assert.equal((await logStatus(client)).setAside, '', 'a disk that cannot be read is no damaged file');
   await daemon.stop();
+});
+
+/** A small tmpfs under the data directory, filled by another file and freed again. */
+test('a full disk: the line continues, the loss is counted, and storing resumes when there is room', async (t) => {
+  const dir = temporaryDirectory();
+  const data = join(dir, 'data');
+  if (!mountSmall(t, data, 'size=4m')) return;
+  const { daemon, pty } = await startBox({ log: { queue_bytes: 64 * KIB, max_bytes: KIB * KIB, commit_ms: 50 } }, dir);
+  const { client } = daemon;
+  await client.serial.logRaw({ dir: RX, note: 'before' });
+  const reader = await LiveReader.start(client);
+  fill(join(data, 'filler'));
+  const flood = 800 * KIB;
+  await pty.write(randomBytes(flood));
+  await reader.has(flood);
+  await logState(client, LOG_STATE_FAILING);
+  const failing = await logStatus(client);
+  assert.match(failing.error ?? '', /SQLITE_FULL.*Free space on the file system of .*data/);
+  assert.ok(Number(failing.lostBytes) > 200 * KIB, String(failing.lostBytes));
+  await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused' }));
+  // Close and Open want to write what is open, too: they must not depend on it.
+  await client.serial.close({});
+  await openPort(client, pty.portName);
+  assert.match((await cli(daemon, 'status')).stdout, /Free space/);
+  rmSync(join(data, 'filler'));
+  await logState(client, LOG_STATE_OK);
+  await client.serial.logRaw({ dir: RX, note: 'after' });
+  const status = await logStatus(client);
+  assert.ok(Number(status.lostEntries) > 0);
+  assert.equal(
+    (status.gaps ?? []).reduce((sum, gap) => sum + Number(gap.entries), 0),
+    Number(status.lostEntries),
+  );
+  assert.equal(reader.ended, '', 'the live reader lost nothing');
+  assert.equal(await daemon.stop(), 0);
+
+  // What is lost was still in memory for readers; after a restart there is only what was stored.
+  const again = await startDaemon({ dir });
+  const entries = await everythingAfter(again.client, 0);
+  assert.equal(entries.length + Number(status.lostEntries), Number(status.headId), 'each id is an entry or lost');
+  const stored = entries.reduce((sum, { entry }) => sum + (entry?.rawData?.length ?? 0), 0);
+  assert.equal(stored + Number(status.lostBytes), flood);
+  const notes = entries.flatMap(({ entry }) => entry?.note || []);
+  assert.deepEqual(notes, ['before', 'after']);
+  assert.equal((await logStatus(again.client)).setAside, '');
+  assert.match((await cli(again, 'log', '--from-start')).stdout, /^-- .*(not stored|lost|missing)/im);
+  t.diagnostic(`${String(status.lostEntries)} of ${String(status.headId)} entries lost`);
+  assert.equal(await again.stop(), 0);
 });

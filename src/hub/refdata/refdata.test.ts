@@ -1,6 +1,6 @@
+/** That every fault of a request is reported at once: src/hub/http/input.test.ts. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { notAnInstant } from './input-rules.ts';
 import {
   auditActions,
   everyone,
@@ -42,21 +42,6 @@ describe('dictionaries', () => {
       [['DefinitionCreated', 'dict.definition.*', made]],
     );
     assert.deepEqual(auditActions(at), ['dictionary.created']);
-  });
-
-  it('are refused with every fault at once', async (t) => {
-    const { refdata } = temporaryRefdata(t);
-    const wanted = { name: 'No', title: '', scope: 'PUBLIC', schema: { type: 'strin', requird: [] } } as const;
-    await assert.rejects(refdata.createDictionary(everyone, wanted, 'x'.repeat(1_001)), (error: Error) => {
-      const { reasons, code } = error as Error & { reasons: string[]; code: string };
-      assert.equal(code, 'INVALID_ARGUMENT');
-      assert.deepEqual(
-        [...new Set(reasons.map((reason) => reason.split(/[ /]/)[1]))],
-        ['name', 'title', 'schema', 'changeReason'],
-      );
-      return true;
-    });
-    assert.deepEqual(refdata.dictionaries(everyone, whole).items, []);
   });
 
   it('are changed by who names the version they have, or none', async (t) => {
@@ -197,23 +182,6 @@ describe('records', () => {
     assert.throws(() => read('2019-12-31T23:59:59.999999Z'), { code: 'NOT_FOUND', hint });
     assert.throws(() => read('yesterday'), { code: 'INVALID_ARGUMENT' });
     assert.throws(() => read(undefined, 'l'), { code: 'NOT_FOUND', hint: '' });
-  });
-
-  it('are refused with the faults of the key, the data, the time and the reason at once', async (t) => {
-    const at = temporaryRefdata(t);
-    await at.refdata.createDictionary(everyone, { ...tools, schema: { required: ['a', 'b'] } }, '');
-    const wanted = { data: {}, validFrom: 'now', changeReason: '\0' };
-    await assert.rejects(at.refdata.createRecord(everyone, 'tools', 'a\nb', wanted), {
-      code: 'INVALID_ARGUMENT',
-      reasons: [
-        '/businessKey must have no control characters',
-        `/validFrom ${notAnInstant}`,
-        '/changeReason must have no NUL character',
-        "/data must have required property 'a'",
-        "/data must have required property 'b'",
-      ],
-    });
-    assert.equal(outboxRows(at).length, 1);
   });
 
   it('two writers racing on one version: one wins, one is refused', async (t) => {
