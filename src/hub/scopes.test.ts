@@ -173,7 +173,7 @@ it('nothing written under a narrower scope is in an event of a wider topic, or i
   const { store, clock } = at;
   const cache = new FakeCache();
   const planner = plannerOn(store, cache, clock);
-  for (const [place, widest] of scopes.entries()) await cache.put(store, place + 1, { scopes: upTo(widest) });
+  for (const [place, widest] of scopes.entries()) cache.put(place + 1, { scopes: upTo(widest) });
   let run = 0;
   await fc.assert(
     fc.asyncProperty(scope, fc.array(step, { minLength: 10, maxLength: 40, size: 'max' }), async (first, steps) => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Parser } from '@asyncapi/parser';
 import { categoryOf, definitionEventTypes, envelopeOf, type OutboxEvent, scopes } from '../../src/hub/outbox/event.ts';
-import { renderBody } from '../../src/hub/webhooks/delivery/body.ts';
+import { bodyOf, elementOf } from '../../src/hub/webhooks/delivery/contents.ts';
 import { createPinger } from '../../src/hub/webhooks/egress/ping.ts';
 import type { Message } from '../../src/hub/webhooks/egress/sender.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
@@ -55,10 +55,9 @@ const steps = definitionEventTypes.map(
 );
 
 function delivery(events: readonly OutboxEvent[]): { readonly events: readonly object[] } {
-  const template = { id: 1, subscriptionId: 1, renderer: 1, name: 'mes', scopes: ['PUBLIC'] as const };
-  const stored = events.map((event) => ({ category: categoryOf(event), body: envelopeOf(event, stamp) }));
-  const all = { dictionaries: null, actions: null, categories: null };
-  return JSON.parse(String(renderBody({ ...template, ...all }, { deliveryId: '1-a', occurredAt: now }, stored)));
+  const elements = events.map((event) => elementOf(categoryOf(event), envelopeOf(event, stamp)));
+  const envelope = { id: 1, nonce: 'a', subscriptionName: 'mes', occurredAt: now };
+  return JSON.parse(String(bodyOf(envelope, elements.join())));
 }
 
 /** The body of a test-ping. */

@@ -208,9 +208,7 @@ test('the write-ahead log is checkpointed between commits and stays small', asyn
 
 test('nor does it grow by book-keeping that writes much', async (t) => {
   const { store, path } = temporaryStore(t);
-  const keep = store.connection.prepare(
-    'INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, randomblob(1048576))',
-  );
+  const keep = store.connection.prepare('INSERT INTO webhook_answers (id, body) VALUES (?, randomblob(1048576))');
   let largest = 0;
   for (let n = 1; n <= 60; n++) {
     await store.maintain(() => void keep.run(n));

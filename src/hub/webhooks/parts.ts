@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
-import type { BodySource } from './delivery/body.ts';
+import type { DeliveryRows } from './delivery/delivery-rows.ts';
 import type { RunningTime } from './progress.ts';
 import type { SubscriptionSource } from './subscriptions/cache.ts';
 
@@ -9,7 +9,7 @@ import type { SubscriptionSource } from './subscriptions/cache.ts';
 export interface WebhookParts {
   readonly store: ChangeStore;
   readonly cache: SubscriptionSource;
-  readonly bodies: BodySource;
+  readonly rows: DeliveryRows;
   readonly running: RunningTime;
   readonly clock: Clock;
   readonly logger: Logger;

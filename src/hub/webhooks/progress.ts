@@ -63,7 +63,9 @@ export class Progress {
   readonly #running;
   readonly #cursor;
   readonly #lastEvent;
+  readonly #lastDelivery;
   readonly #saveCursor;
+  readonly #saveLastDelivery;
   readonly #saveRunning;
 
   constructor(connection: Connection) {
@@ -72,6 +74,8 @@ export class Progress {
     );
     this.#cursor = connection.prepare<[], number>('SELECT last_event FROM webhook_progress').pluck();
     this.#lastEvent = connection.prepare<[], number>('SELECT last_outbox_id FROM progress').pluck();
+    this.#lastDelivery = connection.prepare<[], number>('SELECT last_delivery FROM webhook_progress').pluck();
+    this.#saveLastDelivery = connection.prepare<[number]>('UPDATE webhook_progress SET last_delivery = ?');
     this.#saveCursor = connection.prepare<[number]>('UPDATE webhook_progress SET last_event = max(last_event, ?)');
     this.#saveRunning = connection.prepare<[RunningRow]>(
       'UPDATE webhook_progress SET run_ms = @runMs, boot_id = @bootId, boot_ms = @bootMs WHERE run_ms <= @runMs',
@@ -90,6 +94,15 @@ export class Progress {
   /** The newest event that was ever in the outbox. */
   lastEvent(): number {
     return this.#lastEvent.get() ?? lost('progress');
+  }
+
+  /** The highest id of a delivery that there ever was. */
+  lastDelivery(): number {
+    return this.#lastDelivery.get() ?? lost('webhook_progress');
+  }
+
+  saveLastDelivery(id: number): void {
+    this.#saveLastDelivery.run(id);
   }
 
   /** The stored cursor never decreases. */

@@ -6,7 +6,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
-import { BodySource } from './delivery/body.ts';
+import { DeliveryRows } from './delivery/delivery-rows.ts';
 import { Dispatcher } from './delivery/dispatcher.ts';
 import { hasRoute, RemoteHosts } from './delivery/offline.ts';
 import { Planner } from './delivery/planner.ts';
@@ -17,7 +17,6 @@ import { Sender } from './egress/sender.ts';
 import type { WebhookAdmin, WebhookStatus } from './face.ts';
 import { type Boot, Progress, RunningTime } from './progress.ts';
 import { Resend } from './review/resend.ts';
-import { RetainedEvents } from './review/retained-events.ts';
 import { Retention } from './review/retention.ts';
 import { Review } from './review/review.ts';
 import type { Consumers, SubscriptionSource } from './subscriptions/cache.ts';
@@ -51,7 +50,7 @@ export interface Webhooks {
   readonly admin: WebhookAdmin;
   /** `check` throws when the loop has stalled. */
   readonly loops: readonly { readonly name: string; readonly check: () => void }[];
-  /** No outbox event above this may be removed yet. */
+  /** Outbox events above this are not planned yet: they must not be removed. */
   keepAbove(): number;
   start(): void;
   /** Cancels attempts under way, which stay due, and commits results. About 5 s at most. */
@@ -71,7 +70,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
   const egress = new EgressGuard({ ...options, resolver });
   const sender = new Sender({ ...options, egress, resolver });
   const running = new RunningTime(new Progress(connection).running(), machineBoot());
-  const bodies = new BodySource(connection);
+  const rows = new DeliveryRows(connection);
 
   const cache = openSubscriptions({
     ...options,
@@ -80,7 +79,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     planner: { caughtUp: () => caughtUp(), cursor: () => planner.cursor() },
   });
   const randomHex = (bytes = nonceBytes): string => randomBytes(bytes).toString('hex');
-  const parts = { ...options, cache, bodies, sender, running };
+  const parts = { ...options, cache, rows, sender, running };
   const planner = new Planner({ ...parts, randomHex, firstDelayS: scheduleS[0] ?? 0 });
   let started = false;
   /** Before the start the consumers are unknown, and events would be planned without recipients. */
@@ -88,7 +87,6 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     if (!started) throw notStarted();
     return planner.caughtUp();
   };
-  const retained = new RetainedEvents(connection, () => planner.cursor());
   const remotes = new RemoteHosts({ ...options, cache, egress, resolver });
   const dispatcher = new Dispatcher({ ...parts, remotes, online: hasRoute });
   planner.onPlanned((subscriptionIds) => dispatcher.planned(subscriptionIds));
@@ -98,7 +96,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     onRemoved: () => dispatcher.dropped(),
   });
   const review = new Review(parts);
-  const resend = new Resend({ ...parts, review, dispatcher, retained });
+  const resend = new Resend({ ...parts, review, dispatcher });
 
   const status = (): WebhookStatus => {
     return {
@@ -124,7 +122,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
       { name: 'the planner of webhooks', check: () => planner.assertAlive() },
       { name: 'the dispatcher of webhooks', check: () => dispatcher.assertAlive() },
     ],
-    keepAbove: () => retained.keepAbove(),
+    keepAbove: () => planner.cursor(),
     start() {
       if (stopped) return;
       started = true;

@@ -1,5 +1,7 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
+import { elementOf } from '../../../src/hub/webhooks/delivery/contents.ts';
+import { DeliveryRows } from '../../../src/hub/webhooks/delivery/delivery-rows.ts';
 import { SecretBox } from '../../../src/hub/webhooks/subscriptions/secrets.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';
 import { instantOf } from '../outbox/samples.ts';
@@ -15,13 +17,23 @@ export function seedSubscriptions(dir: string, { events, urls }: { events: numbe
 export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: number; url: string }): void {
   seed(dir, [url], (connection) => {
     insertEvents(connection, deliveries);
-    const insert = connection.prepare<[number, string, number, number, string]>(
-      `INSERT INTO webhook_deliveries (id, nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
-         state, attempts, attempts_before, due_run_ms) VALUES (?, ?, 1, 1, ?, ?, 1, ?, 'pending', 0, 0, 0)`,
+    const events = connection.prepare<[number], { readonly category: string; readonly body: string }>(
+      'SELECT category, body FROM outbox_events WHERE id = ?',
     );
-    for (let id = 1; id <= deliveries; id++)
-      insert.run(id, id.toString(16).padStart(16, '0'), id, id, instantOf(id - 1));
-    connection.prepare('UPDATE webhook_progress SET last_event = ?').run(deliveries);
+    const rows = new DeliveryRows(connection);
+    for (let id = 1; id <= deliveries; id++) {
+      const { category = '', body = '' } = events.get(id) ?? {};
+      const content = {
+        occurredAt: instantOf(id - 1),
+        scopes: '["PUBLIC"]',
+        events: 1,
+        body: elementOf(category, body),
+      };
+      rows.sql.insertContent.run({ ...content, id, lastDelivery: id, nonce: id.toString(16).padStart(16, '0') });
+      const of = { subscriptionId: 1, subscriptionName: SUBSCRIPTION, contentId: id, dueRunMs: 0 };
+      rows.sql.insert.run({ ...of, id });
+    }
+    connection.prepare('UPDATE webhook_progress SET last_event = $n, last_delivery = $n').run({ n: deliveries });
   });
 }
 
@@ -37,13 +49,8 @@ function seed(dir: string, urls: readonly string[], fill: (connection: Connectio
 function subscribe(connection: Connection, id: number, url: string, secret: Buffer): void {
   connection
     .prepare(
-      `INSERT INTO webhook_forms (id, subscription_id, renderer, name, scopes) VALUES (?, ?, 1, ?, '["PUBLIC"]')`,
+      `INSERT INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at, updated_at,
+         after_event, secret) VALUES (?, ?, ?, 'local', '["PUBLIC"]', 1, 1, ?, ?, 0, ?)`,
     )
-    .run(id, id, SUBSCRIPTION);
-  connection
-    .prepare(
-      `INSERT INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
-         after_event, secret) VALUES (?, ?, ?, 'local', '["PUBLIC"]', 1, 1, ?, ?, ?, 0, ?)`,
-    )
-    .run(id, SUBSCRIPTION, url, instantOf(0), instantOf(0), id, secret);
+    .run(id, SUBSCRIPTION, url, instantOf(0), instantOf(0), secret);
 }

@@ -253,7 +253,7 @@ export const webhookMetrics: readonly Metric<WebhookStatus>[] = [
   ['unplanned_events', 'Outbox events of which no deliveries are made yet.', (w) => w.unplannedEvents],
   ['in_flight', 'Attempts under way.', (w) => w.inFlight],
   ['offline', '1: the device has no route or reaches no remote host, and deliveries wait.', (w) => w.offline],
-  ['history_bytes', 'Bytes of the answers that are kept for review.', (w) => w.historyBytes],
+  ['history_bytes', 'Bytes of kept answers and of the events of ended deliveries.', (w) => w.historyBytes],
   ['delivered_total', 'Deliveries accepted since the start.', (w) => w.deliveredTotal],
   ['planned_total', 'Deliveries made of events since the start.', (w) => w.plannedTotal],
   [

@@ -277,7 +277,7 @@ export const webhookComponents = {
     attemptsTotal: Type.Object(
       Object.fromEntries(['accepted', ...causes].map((how) => [how, count('Since the start.')])),
     ),
-    historyBytes: count('Of the answers that are kept for review.'),
+    historyBytes: count('Of kept answers and of the events of ended deliveries, the latter as of the last sweep.'),
   }),
   PingResult: exact({
     success: Type.Boolean({ description: 'Whether the URL answered 200, 201, 202 or 204 in time.' }),

@@ -9,7 +9,7 @@ import type { Audit, ChangeStore } from '../change-store.ts';
 export interface PrunerOptions {
   readonly store: ChangeStore;
   readonly keepPublishedDays: number;
-  /** Webhooks still read rows above this: they are not removed. */
+  /** Webhooks have not planned events above this yet: they are not removed. */
   readonly keepAbove?: (() => number) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -70,13 +70,11 @@ export class Pruner {
     const slice = { after: this.#after, upTo: this.#unneeded(end), before };
     if (slice.upTo > slice.after) {
       if (this.#sql.hasOld.get(slice) !== undefined) {
-        // Evaluated again inside the transaction: while it waited for the write slot, webhooks may need more rows now.
-        await store.maintain(() => this.#removeOld({ ...slice, upTo: this.#unneeded(slice.upTo) }));
+        await store.maintain(() => this.#removeOld(slice));
       }
       this.#after = slice.upTo;
     }
-    // While webhooks still determine which rows they need, the need shrinks each time, and an hour is too long.
-    if (end > 0 && (this.#after === end || this.#unneeded(end) > slice.upTo)) return sliceMs;
+    if (end > 0 && this.#after === end) return sliceMs;
     this.#after = 0;
     return sweepMs;
   }

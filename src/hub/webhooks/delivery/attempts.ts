@@ -13,13 +13,8 @@ import type { WebhookParts } from '../parts.ts';
 import { Progress, type RunMs } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
-import {
-  type AfterRow,
-  type AttemptRow,
-  type DeliveryRows,
-  deliveryIdOf,
-  type PendingDelivery,
-} from './delivery-rows.ts';
+import { deliveryIdOf } from './contents.ts';
+import type { AfterRow, AttemptRow, PendingDelivery } from './delivery-rows.ts';
 import { nextOf } from './schedule.ts';
 
 export interface AttemptResult {
@@ -168,7 +163,6 @@ export interface Written {
 }
 
 interface OutcomesOptions extends WebhookParts {
-  readonly rows: DeliveryRows;
   readonly onWritten: (written: readonly Written[]) => void;
 }
 
@@ -176,8 +170,6 @@ interface OutcomesOptions extends WebhookParts {
 const outcomeDelayMs = 50;
 /** Results in one commit, which blocks the event loop for some 10 ms. */
 const batchEndings = 64;
-/** Bodies kept for review in one commit: rendering and deflating 1 MiB takes some 30 ms. */
-const batchBodyBytes = 1024 * 1024;
 const longestRetryMs = 60_000;
 /** After a power failure the running time continues from its last stored value. */
 const saveMs = 600_000;
@@ -228,24 +220,16 @@ export class Outcomes {
     const { store, clock, onWritten } = this.#o;
     const written = await store.maintain(() => this.#write(batch));
     this.#savedMs = clock.monoMs();
-    // Their bodies did not fit into this commit.
-    for (const attemptResult of batch.slice(written.length)) this.add(attemptResult);
     onWritten(written);
   }
 
-  /** Inside the transaction. Stops when the bodies reach their limit. */
   #write(batch: readonly AttemptResult[]): readonly Written[] {
-    const written: Written[] = [];
-    let bodyBytes = 0;
-    for (const attemptResult of batch) {
-      if (bodyBytes >= batchBodyBytes) break;
-      const kept = this.#o.rows.write(attemptResult.delivery, attemptResult.attempt, attemptResult.after);
-      const isForReview = attemptResult.after.state === 'rejected' || attemptResult.after.state === 'failed';
-      // The outbox may now remove its events.
-      if (kept && isForReview) bodyBytes += this.#o.bodies.keep(attemptResult.delivery);
-      written.push({ attemptResult, kept });
-    }
-    this.#progress.saveRunning(this.#o.running);
+    const { rows, running } = this.#o;
+    const written = batch.map((attemptResult) => {
+      const { delivery, attempt, after } = attemptResult;
+      return { attemptResult, kept: rows.write(delivery, attempt, after) };
+    });
+    this.#progress.saveRunning(running);
     return written;
   }
 }

@@ -1,38 +1,47 @@
 /** The SQL of planning and dispatching. */
+import { messageOf } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Cause, DeliveryState } from '../face.ts';
 import type { RunMs } from '../progress.ts';
-import type { EventHead, PlannedDelivery } from './planning.ts';
+import { bodyOf, type StoredBody } from './contents.ts';
+import type { EventHead } from './planning.ts';
 
 export interface PendingDelivery {
   readonly id: number;
   readonly nonce: string;
   readonly subscriptionId: number;
-  readonly templateId: number;
-  readonly firstEvent: number;
-  readonly lastEvent: number;
+  /** When it was planned. */
+  readonly subscriptionName: string;
+  readonly contentId: number;
   readonly occurredAt: Instant;
+  /** JSON list: of its events. */
+  readonly scopes: string;
   readonly state: DeliveryState;
   readonly attempts: number;
   readonly attemptsBefore: number;
   readonly dueRunMs: RunMs;
 }
 
-/** The columns of a PendingDelivery. */
-export const pendingColumns = `id, nonce, subscription_id AS subscriptionId, form_id AS templateId,
-  first_event AS firstEvent, last_event AS lastEvent, occurred_at AS occurredAt, state, attempts,
-  attempts_before AS attemptsBefore, due_run_ms AS dueRunMs`;
+/** The columns of a PendingDelivery, and where they are. */
+export const pendingColumns = `d.id, coalesce(d.nonce, c.nonce) AS nonce, subscription_id AS subscriptionId, subscription_name AS subscriptionName,
+  content_id AS contentId, occurred_at AS occurredAt, scopes, state, attempts, attempts_before AS attemptsBefore,
+  due_run_ms AS dueRunMs`;
+export const deliveries = 'webhook_deliveries d JOIN webhook_contents c ON c.id = d.content_id';
 
-export function deliveryIdOf({ id, nonce }: Pick<PendingDelivery, 'id' | 'nonce'>): string {
-  return `${id}-${nonce}`;
+export interface Content {
+  readonly nonce: string;
+  /** JSON list: of its events. */
+  readonly scopes: string;
+  readonly events: number;
+  readonly body: StoredBody | null;
 }
 
-interface NewDelivery extends PlannedDelivery {
+interface NewDelivery {
   readonly subscriptionId: number;
-  readonly templateId: number;
-  readonly nonce: string;
-  readonly occurredAt: Instant;
+  readonly subscriptionName: string;
+  readonly contentId: number;
+  readonly id: number;
   readonly dueRunMs: RunMs;
 }
 
@@ -61,9 +70,17 @@ export interface Counts {
   readonly failed: number;
 }
 
-/** Must be the same text as in the partial index webhook_due. */
 const isWaiting = "state IN ('pending', 'retrying')";
+/** Must be the same texts as in the partial indexes webhook_new and webhook_again. */
+const isNew = "state = 'pending' AND attempts = 0";
+const isAgain = `${isWaiting} AND attempts > 0`;
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
+
+interface NextParameters {
+  readonly subscriptionId: number;
+  /** A JSON list of ids. */
+  readonly except: string;
+}
 
 export class DeliveryRows {
   readonly sql: ReturnType<typeof statements>;
@@ -83,14 +100,25 @@ export class DeliveryRows {
     };
   }
 
+  /** The same bytes each time, or why there are none. Throws when refdata.db cannot be read at the moment. */
+  bodyOf(delivery: PendingDelivery): Buffer | { readonly unavailable: string } {
+    const stored = this.sql.body.get(delivery.contentId) ?? null;
+    if (stored === null) return { unavailable: 'the events of this delivery are not kept any more' };
+    try {
+      return bodyOf(delivery, stored);
+    } catch (error) {
+      return { unavailable: `the body of this delivery is damaged: ${messageOf(error)}` };
+    }
+  }
+
+  hasBody({ contentId }: Pick<PendingDelivery, 'contentId'>): boolean {
+    return this.sql.hasBody.get(contentId) === 1;
+  }
+
   /** In a transaction. False: the delivery is not there any more, or is not as it was when the attempt began. */
-  write(
-    { id, nonce, attempts }: Pick<PendingDelivery, 'id' | 'nonce' | 'attempts'>,
-    attempt: AttemptRow,
-    after: AfterRow,
-  ): boolean {
+  write({ id, attempts }: Pick<PendingDelivery, 'id' | 'attempts'>, attempt: AttemptRow, after: AfterRow): boolean {
     const { update, answer, attempt: insertAttempt } = this.sql;
-    if (update.run({ ...after, id, nonce, attempts }).changes === 0) return false;
+    if (update.run({ ...after, id, attempts }).changes === 0) return false;
     const answerId = attempt.answer.length === 0 ? null : answer.run(attempt.answer).lastInsertRowid;
     insertAttempt.run({ ...attempt, elapsedMs: Math.round(attempt.elapsedMs), id, attempt: attempts + 1, answerId });
     return true;
@@ -104,42 +132,72 @@ function statements(connection: Connection) {
       `SELECT id, tx_time AS txTime, scope, dictionary, category, action, octet_length(body) AS bytes
        FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?`,
     ),
+    event: connection.prepare<[number], { readonly category: string; readonly body: string }>(
+      'SELECT category, body FROM outbox_events WHERE id = ?',
+    ),
+    insertContent: connection.prepare<
+      [Content & { readonly id: number; readonly lastDelivery: number; readonly occurredAt: Instant }]
+    >(
+      `INSERT INTO webhook_contents (id, last_delivery, nonce, occurred_at, scopes, events, body)
+       VALUES (@id, @lastDelivery, @nonce, @occurredAt, @scopes, @events, @body)`,
+    ),
     insert: connection.prepare<[NewDelivery]>(
-      `INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
-         state, attempts, attempts_before, due_run_ms) VALUES (@nonce, @subscriptionId, @templateId, @firstEvent,
-         @lastEvent, @events, @occurredAt, 'pending', 0, 0, @dueRunMs)`,
+      `INSERT INTO webhook_deliveries (id, subscription_id, subscription_name, content_id, state, attempts,
+         attempts_before, due_run_ms) VALUES (@id, @subscriptionId, @subscriptionName, @contentId, 'pending', 0, 0,
+         @dueRunMs)`,
     ),
-    /** The next waiting deliveries, due or not, without those of a JSON list of ids. */
-    next: connection.prepare<[number, string, number], PendingDelivery>(
-      `SELECT ${pendingColumns} FROM webhook_deliveries
-       WHERE subscription_id = ? AND ${isWaiting} AND id NOT IN (SELECT value FROM json_each(?))
-       ORDER BY due_run_ms, id LIMIT ?`,
+    body: connection.prepare<[number], StoredBody | null>('SELECT body FROM webhook_contents WHERE id = ?').pluck(),
+    hasBody: connection.prepare<[number], number>('SELECT body IS NOT NULL FROM webhook_contents WHERE id = ?').pluck(),
+    /** Of a subscription, never attempted, in the order of their ids; without those of a JSON list of ids. */
+    new: connection.prepare<[NextParameters & { readonly after: number; readonly limit: number }], PendingDelivery>(
+      `SELECT ${pendingColumns} FROM webhook_deliveries d INDEXED BY webhook_new JOIN webhook_contents c ON c.id = d.content_id
+       WHERE ${isNew} AND d.id > $after AND subscription_id = $subscriptionId
+       AND d.id NOT IN (SELECT value FROM json_each($except)) ORDER BY d.id LIMIT $limit`,
     ),
-    /** Of the delivery that is due last: retries are due after all deliveries without an attempt. */
+    /** The lowest id of each subscription, by a read of the whole index: 100,000 take some 20 ms. */
+    firstNew: connection.prepare<[], { readonly subscriptionId: number; readonly id: number }>(
+      `SELECT subscription_id AS subscriptionId, min(id) AS id FROM webhook_deliveries INDEXED BY webhook_new
+       WHERE ${isNew} GROUP BY subscription_id`,
+    ),
+    /** The first at or above an id, of a JSON list of subscriptions. */
+    oldestNew: connection.prepare<[number, string], Pick<PendingDelivery, 'id' | 'dueRunMs'>>(
+      `SELECT id, due_run_ms AS dueRunMs FROM webhook_deliveries INDEXED BY webhook_new
+       WHERE ${isNew} AND id >= ? AND subscription_id IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
+    ),
+    newest: connection.prepare<[], number>('SELECT coalesce(max(id), 0) FROM webhook_deliveries').pluck(),
+    /** The next one that was attempted before, due or not. */
+    again: connection.prepare<[NextParameters], PendingDelivery>(
+      `SELECT ${pendingColumns} FROM ${deliveries} WHERE subscription_id = $subscriptionId AND ${isAgain}
+       AND d.id NOT IN (SELECT value FROM json_each($except)) ORDER BY due_run_ms, d.id LIMIT 1`,
+    ),
+    /** Of the delivery that is due last: failed attempts are due later than what was resent. */
     latestState: connection
       .prepare<[number], DeliveryState>(
-        `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}
+        `SELECT state FROM webhook_deliveries WHERE subscription_id = ? AND ${isAgain}
          ORDER BY due_run_ms DESC, id DESC LIMIT 1`,
       )
       .pluck(),
-    /** null: nothing waits. */
-    earliestDue: connection
+    /** null: none was attempted before. */
+    earliestAgain: connection
       .prepare<[number], RunMs | null>(
-        `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isWaiting}`,
+        `SELECT min(due_run_ms) FROM webhook_deliveries WHERE subscription_id = ? AND ${isAgain}`,
       )
       .pluck(),
     waiting: connection
-      .prepare<[], number>(`SELECT count(*) FROM webhook_deliveries WHERE ${isWaiting} AND ${ofLiving}`)
+      .prepare<[], number>(
+        `SELECT (SELECT count(*) FROM webhook_deliveries WHERE ${isNew} AND ${ofLiving})
+         + (SELECT count(*) FROM webhook_deliveries WHERE ${isAgain} AND ${ofLiving})`,
+      )
       .pluck(),
     anyDeleted: connection
       .prepare<[], number>('SELECT EXISTS (SELECT 1 FROM webhook_subscriptions WHERE deleted = 1)')
       .pluck(),
     review: connection.prepare<[DeliveryState], number>(review).pluck(),
     reviewOfLiving: connection.prepare<[DeliveryState], number>(`${review} AND ${ofLiving}`).pluck(),
-    update: connection.prepare<[AfterRow & Pick<PendingDelivery, 'id' | 'nonce' | 'attempts'>]>(
+    update: connection.prepare<[AfterRow & Pick<PendingDelivery, 'id' | 'attempts'>]>(
       `UPDATE webhook_deliveries SET state = @state, attempts = attempts + 1, due_run_ms = @dueRunMs,
          ended_at = @endedAt, ended_run_ms = @endedRunMs
-       WHERE id = @id AND nonce = @nonce AND attempts = @attempts AND ${isWaiting}`,
+       WHERE id = @id AND attempts = @attempts AND ${isWaiting}`,
     ),
     answer: connection.prepare<[Buffer]>('INSERT INTO webhook_answers (body) VALUES (?)'),
     attempt: connection.prepare<

@@ -22,7 +22,7 @@ import {
   subscribe,
   unsubscribe,
 } from './dispatcher.fixture.ts';
-import { beforeCommits, put } from './stored.fixture.ts';
+import { put } from './stored.fixture.ts';
 
 const inFlightLimit = 256;
 
@@ -125,9 +125,8 @@ test('after a restart what was tried in vain before is known to be dead from the
   rig.sender.answer = () => silent;
   await rig.store.maintain(() => {
     for (let id = 1; id < 60; id++) {
-      const of = { subscription: id, template: rig.cache.byId(id)?.templateId ?? 0 };
-      put(rig.store.connection, { ...of, state: 'pending', attempts: 0 });
-      put(rig.store.connection, { ...of, state: 'retrying', dueRunMs: 30_000 });
+      put(rig.store.connection, { subscription: id, state: 'pending', attempts: 0 });
+      put(rig.store.connection, { subscription: id, state: 'retrying', dueRunMs: 30_000 });
     }
   });
   rig.dispatcher.start();
@@ -164,7 +163,7 @@ test('a subscription whose rows cannot be read delays no other, and resumes when
     bodyOf({ id }) {
       // The first three are subscription 1's.
       if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
-      return { subscriptionName: 'any', body: Buffer.from('{}') };
+      return Buffer.from('{}');
     },
   });
   await startedWith(rig, 1, 2);
@@ -214,20 +213,6 @@ test('an outcome that is committed when its subscription has been deleted change
   assert.deepEqual([waiting, rejected], [1, 0]);
 });
 
-test('large bodies that end together for review are kept in several commits', async (t) => {
-  const large = Buffer.alloc(700 * 1_024, 'x');
-  const rig = await startedRig(t, notFound, {
-    ids: [1, 2, 3, 4, 5],
-    bodyOf: () => ({ subscriptionName: 'any', body: large }),
-  });
-  let commits = 0;
-  beforeCommits(rig.store, () => commits++);
-  await rig.clock.pass(1_000);
-  assert.deepEqual(statesIn(rig), { rejected: 5 });
-  assert.equal(rig.store.connection.prepare('SELECT count(*) FROM webhook_bodies').pluck().get(), 5);
-  assert.equal(commits, 3, 'two in each');
-});
-
 test('while its secret cannot be read nothing is sent to a subscription and no attempt is used up', async (t) => {
   const rig = await dispatcherRig(t);
   await subscribe(rig, 1);
@@ -240,18 +225,6 @@ test('while its secret cannot be read nothing is sent to a subscription and no a
   rig.cache.unreadable = '';
   await rig.clock.pass(61_000);
   assert.deepEqual(statesIn(rig), { delivered: 3 });
-});
-
-test('an outcome is written to the delivery that was sent, not to another one with its row id', async (t) => {
-  const rig = await startedRig(t, accepted);
-  await settled();
-  await rig.cache.put(rig.store, 1, { active: true });
-  await rig.store.maintain(() => rig.store.connection.exec("UPDATE webhook_deliveries SET nonce = 'another'"));
-  await rig.clock.pass(5_000);
-  const sent = rig.sender.calls.map(({ deliveryId }) => deliveryId);
-  assert.equal(sent.at(-1), '1-another');
-  assert.equal(sent.length, 2);
-  assert.equal(attemptsIn(rig).length, 1);
 });
 
 test('deliveries are counted when asked for and after a change; when they cannot be counted the status shows the last counts', async (t) => {

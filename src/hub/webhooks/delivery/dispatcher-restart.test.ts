@@ -132,7 +132,7 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
           repair();
           // A cancelled attempt may have been accepted: it is repeated.
           seen.accepted = new Set();
-          await rig.cache.put(rig.store, 1, { active: rig.cache.byId(1)?.active === false });
+          rig.cache.put(1, { active: rig.cache.byId(1)?.active === false });
         }
         if (one.kind === 'stop') await rig.dispatcher.stop();
         if (one.kind !== 'kill' && one.kind !== 'stop') continue;
@@ -144,7 +144,7 @@ test('whenever it is killed, every delivery ends as delivered once, and its subs
       }
       repair();
       rig.online = true;
-      await rig.cache.put(rig.store, 1, { active: true });
+      rig.cache.put(1, { active: true });
       seen.accepted = new Set();
       rig.sender.answer = ({ deliveryId, body }) => {
         seen.note(deliveryId, body);

@@ -10,7 +10,7 @@ import type { Outcome } from '../egress/outcome.ts';
 import type { Destination, Message, Sender } from '../egress/sender.ts';
 import type { RunningTime } from '../progress.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
-import { BodySource } from './body.ts';
+import { DeliveryRows } from './delivery-rows.ts';
 import { Dispatcher, type DispatcherOptions } from './dispatcher.ts';
 import type { Probed, Remote } from './offline.ts';
 import { FakeCache, runningOn } from './planner.fixture.ts';
@@ -115,7 +115,7 @@ export interface Rig {
 
 export interface RigOptions extends Partial<DispatcherOptions> {
   /** Instead of bodies made of the file. */
-  readonly bodyOf?: BodySource['bodyOf'];
+  readonly bodyOf?: DeliveryRows['bodyOf'];
 }
 
 /** A store with one event, and a dispatcher that is not started yet. */
@@ -139,13 +139,13 @@ function rigOn(
   cache: FakeCache,
   { bodyOf, ...options }: RigOptions,
 ): Rig {
-  const bodies = new BodySource(store.connection);
+  const rows = new DeliveryRows(store.connection);
   const sender = new ScriptedSender(clock);
   const running = runningOn(store, clock);
   const dispatcher = new Dispatcher({
     store,
     cache,
-    bodies: bodyOf === undefined ? bodies : Object.assign(bodies, { bodyOf, templateOf: () => undefined }),
+    rows: bodyOf === undefined ? rows : Object.assign(rows, { bodyOf }),
     sender,
     running,
     scheduleS,
@@ -161,8 +161,8 @@ function rigOn(
 }
 
 export async function subscribe(rig: Rig, id: number, changes: Partial<Subscription> = {}): Promise<Subscription> {
-  const subscription = await rig.cache.put(rig.store, id, changes);
-  await rig.store.maintain(() => subscriptionRow(rig.store.connection, id, { template: subscription.templateId }));
+  const subscription = rig.cache.put(id, changes);
+  await rig.store.maintain(() => subscriptionRow(rig.store.connection, id));
   return subscription;
 }
 
@@ -193,14 +193,15 @@ export async function unsubscribe({ store, cache }: Rig, id: number): Promise<vo
   cache.remove(id);
 }
 
-/** Deliveries as the planner makes them, of the one event, due now; the dispatcher is notified. Their ids. */
+/** Deliveries as the planner makes them, due now; the dispatcher is notified. Their ids. */
 export async function plan(
   { store, cache, running, dispatcher }: Rig,
   id: number,
   count = 1,
 ): Promise<readonly number[]> {
-  const { templateId: template } = cache.byId(id) ?? { templateId: 0 };
-  const due = { subscription: id, template, state: 'pending', count, attempts: 0, dueRunMs: running.now() } as const;
+  const { name = 'deleted', scopes = [] } = cache.byId(id) ?? {};
+  const of = { subscription: id, name, scopes, count };
+  const due = { ...of, state: 'pending', attempts: 0, dueRunMs: running.now() } as const;
   const ids = await store.maintain(() => put(store.connection, due));
   dispatcher.planned(new Set([id]));
   return ids;
@@ -218,7 +219,11 @@ export interface StoredRow {
 }
 
 export function rowsIn({ store }: Rig): readonly StoredRow[] {
-  return store.connection.prepare<[], StoredRow>('SELECT * FROM webhook_deliveries ORDER BY id').all();
+  return store.connection
+    .prepare<[], StoredRow>(
+      'SELECT d.*, c.nonce FROM webhook_deliveries d JOIN webhook_contents c ON c.id = content_id ORDER BY d.id',
+    )
+    .all();
 }
 
 /** "pending 0", ...: state and attempts of each delivery, in the order of their ids. */

@@ -21,7 +21,7 @@ import {
   type Written,
 } from './attempts.ts';
 import { Backlog, type Claim } from './backlog.ts';
-import { DeliveryRows, type PendingDelivery } from './delivery-rows.ts';
+import type { PendingDelivery } from './delivery-rows.ts';
 import { needsNoRoute, Offline, type OfflineOptions, type OfflineReason } from './offline.ts';
 import { FairScheduler, responseClassOf } from './schedule.ts';
 
@@ -70,9 +70,8 @@ export class Dispatcher {
     );
     const retry = { retryFirstMs: refreshMs, retryMaxMs: refreshMs };
     this.#loop = new Loop({ pass: () => this.#refreshPeriodically(), failures, clock, stalledMs: stallMs, ...retry });
-    const rows = new DeliveryRows(options.store.connection);
-    this.#backlog = new Backlog({ ...options, rows });
-    this.#outcomes = new Outcomes({ ...options, rows, onWritten: (written) => this.#written(written) });
+    this.#backlog = new Backlog(options);
+    this.#outcomes = new Outcomes({ ...options, onWritten: (written) => this.#written(written) });
     this.#inFlight = new InFlight(clock);
     this.#log = new DeliveryLog(logger, clock);
     this.#offline = new Offline({ ...options, onChanged: (reason) => this.#offlineChanged(reason) });
@@ -234,6 +233,7 @@ export class Dispatcher {
   /** It does not count as an attempt: lineside cancelled it, or the device is offline. */
   #void(delivery: PendingDelivery): void {
     this.#scheduler.ended(delivery.subscriptionId, 'void');
+    this.#backlog.released(delivery);
     this.#release(delivery, delivery.dueRunMs);
     this.#wake();
   }
@@ -248,6 +248,7 @@ export class Dispatcher {
     for (const { attemptResult, kept } of written) {
       const { delivery, after } = attemptResult;
       // A delivery that was changed by others is read again at once.
+      if (!kept) this.#backlog.released(delivery);
       this.#release(delivery, !kept ? 0 : after.endedAt === null ? after.dueRunMs : Number.POSITIVE_INFINITY);
       if (!kept) continue;
       const subscription = cache.byId(delivery.subscriptionId);

@@ -39,17 +39,17 @@ async function emitAll(store: ChangeStore): Promise<void> {
   await emitEach(store, ['g']);
 }
 
-async function cacheOf(store: ChangeStore): Promise<FakeCache> {
+function cacheOf(): FakeCache {
   const cache = new FakeCache();
-  for (const id of [1, 2]) await cache.put(store, id, idFilters(id));
+  for (const id of [1, 2]) cache.put(id, idFilters(id));
   return cache;
 }
 
 /** Four recipients and 300 transactions: some 1,200 deliveries, so two commits in one pass. */
 async function prepared(t: TestContext): Promise<string> {
   const { store, dir } = temporaryStore(t);
-  const cache = await cacheOf(store);
-  for (const id of [3, 4, 5]) await cache.put(store, id, idFilters(id));
+  const cache = cacheOf();
+  for (const id of [3, 4, 5]) cache.put(id, idFilters(id));
   await emitAll(store);
   for (let n = 0; n < 300; n++) await emit(store, recordEvent(`k${n}`));
   await store.close();
@@ -69,7 +69,7 @@ async function plannedIn(
   const clock = new FakeClock();
   const cache = new FakeCache();
   const store = openStoreIn(t, copy, { clock });
-  for (const id of [1, 2, 3, 4, 5]) await cache.put(store, id, idFilters(id));
+  for (const id of [1, 2, 3, 4, 5]) cache.put(id, idFilters(id));
   const planner = plannerOn(failing(store, nth, fate, called), cache, clock);
   planner.start();
   await clock.pass(0);
@@ -110,7 +110,7 @@ test('a process killed in or after any of its transactions loses no delivery and
 
 test('a plan that cannot be stored is logged once and retried after 1, 2, 4, ... 60 s, and then nothing is missing', async (t) => {
   const { store, clock } = temporaryStore(t);
-  const cache = await cacheOf(store);
+  const cache = cacheOf();
   const { logger, lines } = recordingLogger();
   const calls: number[] = [];
   const planner = plannerOn(store, cache, clock, logger);
@@ -158,7 +158,7 @@ test('a stop that cannot store its cursor says so and ends', async (t) => {
 const plannerLimitMs = 180_000;
 
 test('a planner that waits for an import is alive for as long as an import may last, then it has stalled', async (t) => {
-  const { store, clock, planner } = await plannerRig(t, {});
+  const { store, clock, planner } = plannerRig(t, {});
   planner.start();
   await clock.pass(0);
   await emit(store, recordEvent('a'));

@@ -8,11 +8,10 @@ import type { OutboxEvent, Scope } from '../../outbox/event.ts';
 import { Progress, RunningTime } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
-import { BodySource } from './body.ts';
-import { type PendingDelivery, pendingColumns } from './delivery-rows.ts';
+import { DeliveryRows, deliveries, type PendingDelivery, pendingColumns } from './delivery-rows.ts';
 import { Planner } from './planner.ts';
 
-/** Subscriptions in memory, their body templates in the file. */
+/** Subscriptions in memory. */
 export class FakeCache implements SubscriptionSource {
   #all: readonly Subscription[] = [];
   readonly #listeners: ((id: number | undefined) => void)[] = [];
@@ -57,12 +56,9 @@ export class FakeCache implements SubscriptionSource {
     this.#notify(undefined);
   }
 
-  /** A new one, or another state of one that is there; a body template is made where there is no such one. */
-  async put(store: ChangeStore, id: number, changes: Partial<Subscription> = {}): Promise<Subscription> {
-    const changed = { ...(this.byId(id) ?? subscription(id)), ...changes };
-    const templateId =
-      changes.templateId ?? (await store.maintain(() => new BodySource(store.connection).templateFor(id, changed)));
-    const put = { ...changed, templateId };
+  /** A new one, or another state of one that is there. */
+  put(id: number, changes: Partial<Subscription> = {}): Subscription {
+    const put = { ...(this.byId(id) ?? subscription(id)), ...changes };
     this.#all = [...this.#all.filter((other) => other.id !== id), put].toSorted((a, b) => a.id - b.id);
     this.#notify(id);
     return put;
@@ -86,7 +82,6 @@ function subscription(id: number): Subscription {
     consumer: 'anna',
     active: true,
     version: 1,
-    templateId: 0,
     afterEvent: 0,
     scopes: ['PUBLIC', 'INTERNAL', 'RESTRICTED'],
     dictionaries: null,
@@ -101,10 +96,10 @@ export interface PlannerRig extends TemporaryStore {
 }
 
 /** `changes`: with subscription 1. */
-export async function plannerRig(t: TestContext, changes?: Partial<Subscription>): Promise<PlannerRig> {
+export function plannerRig(t: TestContext, changes?: Partial<Subscription>): PlannerRig {
   const temporary = temporaryStore(t);
   const cache = new FakeCache();
-  if (changes !== undefined) await cache.put(temporary.store, 1, changes);
+  if (changes !== undefined) cache.put(1, changes);
   return { ...temporary, cache, planner: plannerOn(temporary.store, cache, temporary.clock) };
 }
 
@@ -116,8 +111,8 @@ export function plannerOn(
 ): Planner {
   let chance = 0;
   const randomHex = (): string => (++chance).toString(16).padStart(16, '0');
-  const bodies = new BodySource(store.connection);
-  return new Planner({ store, cache, bodies, running: runningOn(store, clock), clock, logger, randomHex });
+  const rows = new DeliveryRows(store.connection);
+  return new Planner({ store, cache, rows, running: runningOn(store, clock), clock, logger, randomHex });
 }
 
 /** The machine has been up all the time. */
@@ -143,7 +138,7 @@ export interface StoredDelivery extends PendingDelivery {
 
 export function deliveriesIn(store: ChangeStore): readonly StoredDelivery[] {
   return store.connection
-    .prepare<[], StoredDelivery>(`SELECT ${pendingColumns}, events FROM webhook_deliveries ORDER BY id`)
+    .prepare<[], StoredDelivery>(`SELECT ${pendingColumns}, events FROM ${deliveries} ORDER BY d.id`)
     .all();
 }
 
@@ -156,8 +151,8 @@ interface SentBody {
 
 /** As its subscriber would read it; undefined: there is no body. */
 export function sentOf(store: ChangeStore, delivery: PendingDelivery): SentBody | undefined {
-  const made = new BodySource(store.connection).bodyOf(delivery);
-  return 'unavailable' in made ? undefined : (JSON.parse(made.body.toString()) as SentBody);
+  const body = new DeliveryRows(store.connection).bodyOf(delivery);
+  return 'unavailable' in body ? undefined : (JSON.parse(body.toString()) as SentBody);
 }
 
 /** "<subscription>: <keys of its events>" of each delivery, in the order of their ids. */

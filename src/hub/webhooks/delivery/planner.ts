@@ -1,15 +1,18 @@
 /**
- * Turns committed events into deliveries. The cursor moves in the transaction that inserts the deliveries, so a kill at any
- * moment neither loses nor repeats one. Events are read once, however many subscriptions there are.
+ * Turns committed events into deliveries with their contents; from then on the outbox may remove the events. The cursor moves
+ * in the transaction that inserts the deliveries, so a kill at any moment neither loses nor repeats one. Events are read once,
+ * however many subscriptions there are.
  */
 import { setImmediate } from 'node:timers/promises';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import type { Instant } from '../../../shared/base/instant.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
-import type { Scope } from '../../outbox/event.ts';
 import type { WebhookParts } from '../parts.ts';
 import { Progress } from '../progress.ts';
-import { DeliveryRows } from './delivery-rows.ts';
-import { type Draft, Planning, type Recipient, type Recipients, recipientsIn } from './planning.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
+import { elementOf, type StoredBody, storedBody } from './contents.ts';
+import type { Content, DeliveryRows } from './delivery-rows.ts';
+import { type Draft, type EventHead, type Recipients, recipientsIn, TransactionDrafts } from './planning.ts';
 
 export interface PlannerOptions extends WebhookParts {
   /** 16 random hex digits. */
@@ -24,8 +27,12 @@ const planDelayMs = 20;
 const pollMs = 1_000;
 /** Heads read at a time: some 2 ms. Then the event loop is free for requests. */
 const sliceEvents = 1_000;
-/** Deliveries of whole transactions in one commit: some 10 ms. */
-const commitDeliveries = 1_000;
+/** In one commit, about: some 10 ms. */
+const batchDeliveries = 1_000;
+/** In memory until their commit; many are deflated. */
+const batchBytes = 4 * 1024 * 1024;
+/** Rendering and deflating so many takes some 2 ms. */
+const yieldEvents = 100;
 /** A cursor that passed events without recipients is stored when it is so many events or so long ahead: less is soon read again. */
 const unsavedEvents = 1_000;
 const unsavedMs = 600_000;
@@ -49,8 +56,9 @@ export class Planner {
 
   /** Throws when refdata.db cannot be read. */
   constructor(options: PlannerOptions) {
-    const { store, cache, clock, logger } = options;
+    const { store, cache, rows, clock, logger } = options;
     this.#o = options;
+    this.#rows = rows;
     this.#loop = new Loop({
       pass: () => this.#pass(),
       failures: new FailureLog(
@@ -61,7 +69,6 @@ export class Planner {
       clock,
       stalledMs: stallMs,
     });
-    this.#rows = new DeliveryRows(store.connection);
     this.#progress = new Progress(store.connection);
     this.#stored = Math.min(this.#progress.cursor(), this.#progress.lastEvent());
     this.#cursor = this.#stored;
@@ -138,86 +145,128 @@ export class Planner {
 
   /** True: everything is planned, or the planner is stopped. False: the subscriptions changed meanwhile. */
   async #planAll(): Promise<boolean> {
-    this.#loop.beat();
     this.#recipients ??= recipientsIn(this.#o.cache);
     const recipients = this.#recipients;
     if (recipients.none) {
       this.#passOver(this.#progress.lastEvent());
       return true;
     }
-    const planning = new Planning(this.#cursor);
+    const plan: Plan = { recipients, drafts: new TransactionDrafts(), batch: new Batch(this.#cursor) };
     for (;;) {
+      this.#loop.beat();
       // First: an import commits by a connection of its own.
       const lastEvent = this.#progress.lastEvent();
-      this.#loop.beat();
-      const heads = this.#rows.sql.heads.all(planning.seenTo, sliceEvents);
-      for (const head of heads) {
-        planning.add(head, recipients.of(head));
-        if (planning.drafts < commitDeliveries) continue;
-        if (!(await this.#commit(planning, recipients))) return false;
-        await setImmediate();
-        if (this.#isStopped) return true;
-      }
-      const isEnd = heads.length < sliceEvents;
-      if (isEnd) planning.end(lastEvent);
-      if (planning.drafts === 0) this.#passOver(planning.wholeTo);
-      else if (!(await this.#commit(planning, recipients))) return false;
-      if (isEnd) return true;
+      const heads = this.#rows.sql.heads.all(plan.batch.upTo, sliceEvents);
+      if (!(await this.#add(plan, heads))) return this.#isStopped;
+      if (heads.length < sliceEvents) return this.#end(plan, lastEvent);
+      if (plan.batch.deliveries === 0 && plan.drafts.isEmpty) this.#passOver(plan.batch.upTo);
       await setImmediate();
-      if (this.#isStopped) return true;
-      if (this.#recipients !== recipients) return false;
+      if (this.#isStopped || this.#recipients !== recipients) return this.#isStopped;
     }
   }
 
-  /** False: nothing was written, because the subscriptions changed after planning. */
-  async #commit(planning: Planning, recipients: Recipients): Promise<boolean> {
+  /** As #commit answers. */
+  async #add(plan: Plan, heads: readonly EventHead[]): Promise<boolean> {
+    const { drafts, recipients } = plan;
+    for (const head of heads) {
+      if (head.txTime !== plan.batch.txTime && !(await this.#endTransaction(plan))) return false;
+      const full = drafts.add(head, recipients.of(head));
+      if (full.length > 0) await this.#render(plan.batch, full);
+      plan.batch.passed(head);
+      // A transaction of very many deliveries: its other events make further ones.
+      if (plan.batch.isFull && !(await this.#endTransaction(plan))) return false;
+    }
+    return true;
+  }
+
+  /** Commits when the batch is full. Answers as #commit. */
+  async #endTransaction(plan: Plan): Promise<boolean> {
+    await this.#render(plan.batch, plan.drafts.end());
+    return !plan.batch.isFull || this.#commit(plan);
+  }
+
+  /** No event follows up to `lastEvent`: those without recipients may have been removed. */
+  async #end(plan: Plan, lastEvent: number): Promise<boolean> {
+    if (!(await this.#endTransaction(plan))) return this.#isStopped;
+    const { batch } = plan;
+    batch.upTo = Math.max(batch.upTo, lastEvent);
+    if (batch.deliveries > 0) return (await this.#commit(plan)) || this.#isStopped;
+    this.#passOver(batch.upTo);
+    return true;
+  }
+
+  /** Deliveries with the same events share their contents. The event loop is free between large ones. */
+  async #render(batch: Batch, drafts: readonly Draft[]): Promise<void> {
+    for (const { subscription, events, scopes } of drafts) {
+      const key = events.join();
+      let content = batch.contents.get(key);
+      if (content === undefined) {
+        const body = this.#body(events);
+        const nonce = this.#o.randomHex();
+        content = { nonce, scopes: JSON.stringify([...scopes]), events: events.length, body, subscriptions: [] };
+        batch.contents.set(key, content);
+        batch.bytes += body?.length ?? 0;
+        if (events.length >= yieldEvents) await setImmediate();
+      }
+      content.subscriptions.push(subscription);
+      batch.deliveries += 1;
+    }
+  }
+
+  /** null: an event is damaged; its deliveries fail, the others are sent. */
+  #body(events: readonly number[]): StoredBody | null {
+    try {
+      return storedBody(events.map((id) => this.#element(id)).join());
+    } catch (error) {
+      if (!(error instanceof LinesideError)) throw error;
+      const about = { firstEvent: events[0], events: events.length, error: error.message };
+      this.#o.logger.error('webhook deliveries have no body', about);
+      return null;
+    }
+  }
+
+  #element(id: number): string {
+    const event = this.#rows.sql.event.get(id);
+    if (event === undefined) throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is lost`);
+    return elementOf(event.category, event.body);
+  }
+
+  /** False: the planner is stopped, or nothing was written because the subscriptions changed after planning. */
+  async #commit(plan: Plan): Promise<boolean> {
     const { store, running } = this.#o;
-    const drafts = planning.claim();
-    const upTo = planning.wholeTo;
+    const { batch, recipients } = plan;
+    const { contents, deliveries, upTo } = batch;
     const isWritten = await store.maintain(() => {
       if (this.#recipients !== recipients) return false;
-      this.#insert(drafts);
+      this.#insert(batch);
       this.#progress.saveCursor(upTo);
       this.#progress.saveRunning(running);
       return true;
     });
     if (!isWritten) return false;
+    plan.batch = new Batch(upTo);
     this.#cursor = upTo;
     this.#isStored(upTo);
-    this.#total += drafts.length;
-    this.#onPlanned(new Set(drafts.map(({ recipient }) => recipient.subscription.id)));
-    return true;
+    this.#total += deliveries;
+    this.#onPlanned(new Set([...contents.values()].flatMap(({ subscriptions }) => subscriptions.map(({ id }) => id))));
+    await setImmediate();
+    return !this.#isStopped;
   }
 
-  #insert(drafts: readonly Draft[]): void {
-    const { store, running, randomHex, firstDelayS = 0 } = this.#o;
-    const at = { occurredAt: store.now(), dueRunMs: running.now() + firstDelayS * 1_000 };
-    const templateIds = new Map<string, number>();
-    for (const { recipient, scopes, firstEvent, lastEvent, events } of drafts) {
-      const subscriptionId = recipient.subscription.id;
-      const key = `${subscriptionId} ${[...scopes].sort().join()}`;
-      const templateId = templateIds.get(key) ?? this.#templateOf(recipient, scopes);
-      templateIds.set(key, templateId);
-      this.#rows.sql.insert.run({
-        ...at,
-        subscriptionId,
-        templateId,
-        firstEvent,
-        lastEvent,
-        events,
-        nonce: randomHex(),
-      });
+  #insert({ contents }: Batch): void {
+    const { store, running, firstDelayS = 0 } = this.#o;
+    const { insertContent, insert } = this.#rows.sql;
+    const occurredAt = store.now();
+    const dueRunMs = running.now() + firstDelayS * 1_000;
+    let id = this.#progress.lastDelivery();
+    for (const { subscriptions, ...content } of contents.values()) {
+      const contentId = id + 1;
+      for (const { id: subscriptionId, name: subscriptionName } of subscriptions) {
+        insert.run({ id: ++id, subscriptionId, subscriptionName, contentId, dueRunMs });
+      }
+      insertContent.run({ ...content, id: contentId, lastDelivery: id, occurredAt });
     }
-  }
-
-  /** Renders exactly the planned events, whatever scopes are open to the consumer, or kept by the subscription, later. */
-  #templateOf({ subscription }: Recipient, of: ReadonlySet<Scope>): number {
-    const { id, templateId } = subscription;
-    const scopes = subscription.scopes.filter((scope) => of.has(scope));
-    const isWhole = scopes.length === subscription.scopes.length;
-    const { bodies } = this.#o;
-    if (isWhole && bodies.hasTemplate(templateId)) return templateId;
-    return bodies.templateFor(id, { ...subscription, scopes });
+    this.#progress.saveLastDelivery(id);
   }
 
   /** No event up to there has a recipient. */
@@ -247,4 +296,34 @@ export class Planner {
     this.#stored = cursor;
     this.#aheadSinceMs = undefined;
   }
+}
+
+/** The deliveries of one commit: of whole transactions, unless one has more than fit. */
+class Batch {
+  /** By the ids of their events. */
+  readonly contents = new Map<string, Content & { readonly subscriptions: Subscription[] }>();
+  deliveries = 0;
+  bytes = 0;
+  /** Events up to this one are planned with it, or have no recipient. */
+  upTo: number;
+  txTime: Instant | undefined;
+
+  constructor(upTo: number) {
+    this.upTo = upTo;
+  }
+
+  get isFull(): boolean {
+    return this.deliveries >= batchDeliveries || this.bytes >= batchBytes;
+  }
+
+  passed({ id, txTime }: EventHead): void {
+    this.upTo = id;
+    this.txTime = txTime;
+  }
+}
+
+interface Plan {
+  readonly recipients: Recipients;
+  readonly drafts: TransactionDrafts;
+  batch: Batch;
 }

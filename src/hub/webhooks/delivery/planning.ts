@@ -1,6 +1,6 @@
 /**
- * Which deliveries events become: for each transaction one for each subscription that takes some of its events, split when it
- * becomes too large; and the recipients of an event. Pure.
+ * Which deliveries events become: for each transaction one for each subscription that takes some of its events, split when
+ * they are too many; and the recipients of an event. Pure.
  */
 
 import type { Instant } from '../../../shared/base/instant.ts';
@@ -17,117 +17,69 @@ export interface EventHead extends EventKind {
   readonly bytes: number;
 }
 
-export interface PlannedDelivery {
-  readonly firstEvent: number;
-  readonly lastEvent: number;
-  readonly events: number;
-}
-
 /** An active subscription, by those of its scopes that are open to its consumer. */
 export interface Recipient {
   readonly subscription: Subscription;
-  /** Of its scopes, those that are open. */
-  readonly scopes: readonly Scope[];
   readonly takes: (kind: EventKind) => boolean;
 }
 
-/** Without its body template. */
-export interface Draft extends PlannedDelivery {
-  readonly recipient: Recipient;
+/** A delivery to be: events of one transaction. */
+export interface Draft {
+  readonly subscription: Subscription;
+  /** Ascending ids. */
+  readonly events: readonly number[];
   /** Of its events. */
   readonly scopes: ReadonlySet<Scope>;
 }
 
-/** A larger event is sent alone. */
-const maxDeliveryBytes = 1024 * 1024;
-/** Of a body without its events; a name of 128 characters may be escaped. */
-const frameBytes = 512;
+/** Of a delivery's events. A larger event is sent alone. 512: a body without its events; a name of 128 characters may be escaped. */
+const maxBytes = 1024 * 1024 - 512;
 
 interface OpenDraft extends Draft {
-  lastEvent: number;
-  events: number;
-  bytes: number;
+  readonly events: number[];
   readonly scopes: Set<Scope>;
+  bytes: number;
 }
 
-/** Takes the heads of all events in the order of their ids. */
-export class Planning {
-  #txTime = '';
-  #seenTo: number;
-  #wholeTo: number;
-  readonly #whole: Draft[] = [];
-  /** Of the current transaction. */
-  readonly #open = new Map<Recipient, OpenDraft>();
-  readonly #filled: Draft[] = [];
+/** The deliveries of one transaction. */
+export class TransactionDrafts {
+  readonly #open = new Map<Subscription, OpenDraft>();
 
-  /** Events up to `after` are planned. */
-  constructor(after: number) {
-    this.#seenTo = after;
-    this.#wholeTo = after;
-  }
-
-  /** The last event added. */
-  get seenTo(): number {
-    return this.#seenTo;
-  }
-
-  /** The last event of a complete transaction. */
-  get wholeTo(): number {
-    return this.#wholeTo;
-  }
-
-  /** Number of deliveries of complete transactions. */
-  get drafts(): number {
-    return this.#whole.length;
-  }
-
-  add(head: EventHead, recipients: readonly Recipient[]): void {
-    if (head.txTime !== this.#txTime) this.#endTransaction();
-    this.#txTime = head.txTime;
-    this.#seenTo = head.id;
-    for (const recipient of recipients) if (head.id > recipient.subscription.afterEvent) this.#put(head, recipient);
-  }
-
-  /** No event follows the last one added, up to `lastEvent`: those without recipients may have been removed. */
-  end(lastEvent: number): void {
-    this.#seenTo = Math.max(this.#seenTo, lastEvent);
-    this.#endTransaction();
-  }
-
-  /** Takes the deliveries of complete transactions, up to `wholeTo`. */
-  claim(): readonly Draft[] {
-    return this.#whole.splice(0);
-  }
-
-  #endTransaction(): void {
-    const drafts = [...this.#filled.splice(0), ...this.#open.values()];
-    this.#open.clear();
-    // Delivery ids follow this order: the first event never falls as the id rises (RetainedEvents relies on it).
-    drafts.sort((a, b) => a.firstEvent - b.firstEvent || a.recipient.subscription.id - b.recipient.subscription.id);
-    for (const draft of drafts) this.#whole.push(draft);
-    this.#wholeTo = this.#seenTo;
-  }
-
-  #put({ id, bytes, scope }: EventHead, recipient: Recipient): void {
+  /** In the order of their ids. Answers the deliveries that are full. */
+  add({ id, bytes, scope }: EventHead, recipients: readonly Recipient[]): readonly Draft[] {
     const comma = 1;
     const added = bytes + comma;
-    const open = this.#open.get(recipient);
-    if (open !== undefined && open.events < maxDeliveryEvents && open.bytes + added <= maxDeliveryBytes) {
-      open.lastEvent = id;
-      open.events += 1;
-      open.bytes += added;
-      open.scopes.add(scope);
-      return;
+    const full: Draft[] = [];
+    for (const { subscription } of recipients) {
+      if (id <= subscription.afterEvent) continue;
+      let draft = this.#open.get(subscription);
+      if (draft !== undefined && draft.bytes + added > maxBytes) {
+        full.push(draft);
+        draft = undefined;
+      }
+      if (draft === undefined) {
+        draft = { subscription, events: [], scopes: new Set(), bytes: 0 };
+        this.#open.set(subscription, draft);
+      }
+      draft.events.push(id);
+      draft.scopes.add(scope);
+      draft.bytes += added;
+      if (draft.events.length < maxDeliveryEvents) continue;
+      full.push(draft);
+      this.#open.delete(subscription);
     }
-    if (open !== undefined) this.#filled.push(open);
-    this.#open.set(recipient, {
-      recipient,
-      firstEvent: id,
-      lastEvent: id,
-      events: 1,
-      bytes: frameBytes + added,
-      scopes: new Set([scope]),
-    });
+    return full;
+  }
+
+  get isEmpty(): boolean {
+    return this.#open.size === 0;
+  }
+
+  /** The others, in the order of their first events. */
+  end(): readonly Draft[] {
+    const others = [...this.#open.values()];
+    this.#open.clear();
+    return others;
   }
 }
 
@@ -161,9 +113,9 @@ export class Recipients {
 
 export function recipientsIn(cache: SubscriptionSource): Recipients {
   const active = cache.all().filter((subscription) => subscription.active);
-  const recipients = active.map((subscription) => {
+  const recipients = active.flatMap((subscription) => {
     const scopes = cache.openScopes(subscription);
-    return { subscription, scopes, takes: filterOf({ ...subscription, scopes }) };
+    return scopes.length === 0 ? [] : [{ subscription, takes: filterOf({ ...subscription, scopes }) }];
   });
-  return new Recipients(recipients.filter(({ scopes }) => scopes.length > 0));
+  return new Recipients(recipients);
 }

@@ -1,54 +1,59 @@
 /** Rows of webhooks in a real refdata.db, as planner and dispatcher leave them, and what statements read of it. */
-
-import { deflateSync } from 'node:zlib';
 import { instantOfMs } from '../../../shared/base/instant.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import type { Scope } from '../../outbox/event.ts';
 import type { DeliveryState } from '../face.ts';
+import { Progress } from '../progress.ts';
 
 interface Stored {
   readonly subscription: number;
-  readonly template: number;
+  readonly name: string;
   readonly state: DeliveryState;
   readonly count: number;
   readonly occurredAt: string;
   readonly endedRunMs: number;
   readonly attempts: number;
-  readonly firstEvent: number;
   readonly dueRunMs: number;
+  readonly scopes: readonly Scope[];
+  /** JSON of its events; null: not kept any more. */
+  readonly events: string | null;
 }
 
-/** So many alike, of no events that are kept; answers their ids. */
+/** So many alike, each with contents of its own; answers their ids. */
 export function put(connection: ChangeStore['connection'], changes: Partial<Stored> = {}): readonly number[] {
   const row: Stored = {
     subscription: 1,
-    template: 1,
+    name: `subscription ${changes.subscription ?? 1}`,
     state: 'delivered',
     count: 1,
     occurredAt: instantOfMs(1_700_000_000_000),
     endedRunMs: 0,
     attempts: 1,
-    firstEvent: 1,
     dueRunMs: 0,
+    scopes: ['PUBLIC'],
+    events: '{}',
     ...changes,
   };
   const ended = row.state !== 'pending' && row.state !== 'retrying';
-  const before = newestIn(connection);
+  const before = new Progress(connection).lastDelivery();
+  const counting = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $count)';
+  const { occurredAt, count, events } = row;
   connection
     .prepare(
-      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $count)
-       INSERT INTO webhook_deliveries (nonce, subscription_id, form_id, first_event, last_event, events, occurred_at,
-         state, attempts, attempts_before, due_run_ms, ended_at, ended_run_ms)
-       SELECT printf('%016x', i), $subscription, $template, $firstEvent, $firstEvent, 1, $occurredAt, $state, $attempts, 0, $dueRunMs,
+      `${counting} INSERT INTO webhook_contents (id, last_delivery, nonce, occurred_at, scopes, events, body)
+       SELECT $before + i, $before + i, printf('%016x', i), $occurredAt, $scopes, 1, $events FROM n`,
+    )
+    .run({ before, occurredAt, count, events, scopes: JSON.stringify(row.scopes) });
+  connection
+    .prepare(
+      `${counting} INSERT INTO webhook_deliveries (id, subscription_id, subscription_name, content_id, state, attempts,
+         attempts_before, due_run_ms, ended_at, ended_run_ms)
+       SELECT $before + i, $subscription, $name, $before + i, $state, $attempts, 0, $dueRunMs,
          iif($ended, $occurredAt, NULL), iif($ended, $endedRunMs, NULL) FROM n`,
     )
-    .run({ ...row, ended: ended ? 1 : 0 });
-  return Array.from({ length: newestIn(connection) - before }, (_, n) => before + 1 + n);
-}
-
-function newestIn(connection: ChangeStore['connection']): number {
-  return Number(
-    connection.prepare("SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries'").pluck().get() ?? 0,
-  );
+    .run({ ...row, scopes: '', before, ended: ended ? 1 : 0 });
+  new Progress(connection).saveLastDelivery(before + row.count);
+  return Array.from({ length: row.count }, (_, n) => before + 1 + n);
 }
 
 /** An attempt that was answered with so many bytes; 0: there is none to keep. */
@@ -65,42 +70,14 @@ export function attempt(connection: ChangeStore['connection'], id: number, numbe
     .run(id, number, instantOfMs(1_700_000_000_000), answerId);
 }
 
-export function freeze(connection: ChangeStore['connection'], id: number, body: string): void {
-  connection
-    .prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, ?)')
-    .run(id, deflateSync(Buffer.from(body)));
-}
-
-/** In one transaction. */
-export function freezeAll(connection: ChangeStore['connection'], ids: readonly number[]): void {
-  connection.transaction(() => {
-    for (const id of ids) freeze(connection, id, '{}');
-  })();
-}
-
-/** A subscription's row; with a form of the same id, unless its template is there already. */
-export function subscriptionRow(
-  connection: ChangeStore['connection'],
-  id: number,
-  { deleted = false, template }: { readonly deleted?: boolean; readonly template?: number } = {},
-): void {
+export function subscriptionRow(connection: ChangeStore['connection'], id: number, isDeleted = false): void {
   connection
     .prepare(
       `INSERT OR REPLACE INTO webhook_subscriptions (id, name, url, consumer, scopes, active, version, created_at,
-         updated_at, form_id, after_event, secret, deleted) VALUES (?, 'erp', 'https://x', 'local', '["PUBLIC"]', 1, 1,
-         '', '', ?, 0, x'00', ?)`,
+         updated_at, after_event, secret, deleted) VALUES (?, 'erp', 'https://x', 'local', '["PUBLIC"]', 1, 1,
+         '', '', 0, x'00', ?)`,
     )
-    .run(id, template ?? id, deleted ? 1 : 0);
-  if (template === undefined) formRow(connection, id, id);
-}
-
-export function formRow(connection: ChangeStore['connection'], id: number, subscription: number): void {
-  connection
-    .prepare(
-      `INSERT OR REPLACE INTO webhook_forms (id, subscription_id, renderer, name, scopes)
-       VALUES (?, ?, 1, 'erp', '["PUBLIC"]')`,
-    )
-    .run(id, subscription);
+    .run(id, isDeleted ? 1 : 0);
 }
 
 export function count(connection: ChangeStore['connection'], what: string): number {

@@ -14,7 +14,6 @@ import {
   type Subscription,
   subjectOf,
 } from '../subscriptions/subscription.ts';
-import type { RetainedEvents } from './retained-events.ts';
 import type { Review, ReviewOptions } from './review.ts';
 import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
@@ -22,8 +21,6 @@ export interface ResendOptions extends ReviewOptions {
   readonly review: Review;
   /** Called after the commit. */
   readonly dispatcher: Pick<Dispatcher, 'planned'>;
-  /** Called inside the transaction: the outbox keeps the events from this one on. */
-  readonly retained: Pick<RetainedEvents, 'retainFrom'>;
 }
 
 type EndState = NonNullable<ResendRange['states']>[number];
@@ -33,11 +30,6 @@ const endStates: readonly string[] = ['rejected', 'failed', 'delivered'] satisfi
 const sliceDeliveries = 500;
 /** Rows read to find them: some 2 ms. */
 const sliceRows = 5_000;
-/** Events checked in one transaction: deliveries of a large import must not block the event loop. */
-const sliceEvents = 20_000;
-
-/** Rendering a body of up to 1 MiB costs as much as checking so many events. */
-const makingEvents = 5_000;
 
 export class Resend {
   readonly #o: ResendOptions;
@@ -54,7 +46,7 @@ export class Resend {
 
   async resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery> {
     refuse('the request', changeReasonFaults(reason));
-    const { store, dispatcher, running, retained, review } = this.#o;
+    const { store, dispatcher, rows, running, review } = this.#o;
     const { view, subscriptionId } = await store.maintain((audit) => {
       const { row, subscription } = review.find(deliveryId);
       if (row.endedAt === null) {
@@ -62,14 +54,13 @@ export class Resend {
           hint: 'nextAttemptInSeconds says when; it is never sent twice at a time.',
         });
       }
-      const { unavailable } = this.#resendable(row);
-      if (unavailable !== '') {
-        throw new LinesideError('CONFLICT', `delivery ${deliveryId} cannot be sent again: ${unavailable}`, {
+      if (!rows.hasBody(row)) {
+        const message = `delivery ${deliveryId} cannot be sent again: the events of this delivery are not kept any more`;
+        throw new LinesideError('CONFLICT', message, {
           hint: 'What changed can still be read from the records and their history.',
         });
       }
       this.#sql.resend.run({ ...row, dueRunMs: running.now() });
-      retained.retainFrom(row.firstEvent);
       this.#progress.saveRunning(running);
       const { id } = subscription;
       const about = { subscription: id, deliveries: 1, deliveryId, state: row.state, changeReason: reason };
@@ -137,51 +128,29 @@ export class Resend {
   /** Resends the first slice of `found` and removes it there. Answers how many were resent. */
   async #commit(by: Request, found: DeliveryRow[]): Promise<number> {
     const { store, dispatcher } = this.#o;
-    const { resent, done } = await store.maintain(
-      (audit) => this.#write(by, found.slice(0, sliceDeliveries), audit),
-      'promised',
-    );
-    found.splice(0, done);
+    const slice = found.slice(0, sliceDeliveries);
+    const resent = await store.maintain((audit) => this.#write(by, slice, audit), 'promised');
+    found.splice(0, slice.length);
     if (resent > 0) dispatcher.planned([by.subscription.id]);
     if (found.length > 0) await setImmediate();
     return resent;
   }
 
-  /** In the transaction, with its audit. */
-  #write(by: Request, slice: readonly DeliveryRow[], audit: Audit): { readonly resent: number; readonly done: number } {
-    const { store, cache, running, retained } = this.#o;
+  /** In the transaction, with its audit. Answers how many were resent. */
+  #write(by: Request, slice: readonly DeliveryRow[], audit: Audit): number {
+    const { store, cache, rows, running } = this.#o;
     const { caller, subscription, chosen, reason } = by;
     // Deleted while this commit waited.
-    if (cache.byId(subscription.id) === undefined) return { resent: 0, done: slice.length };
-    const resent: DeliveryRow[] = [];
-    let [done, cost] = [0, 0];
-    for (const row of slice) {
-      const checked = this.#resendable(row);
-      if (checked.unavailable === '' && this.#sql.resend.run({ ...row, dueRunMs: running.now() }).changes > 0) {
-        resent.push(row);
-      }
-      cost += checked.cost;
-      done++;
-      if (cost >= sliceEvents) break;
-    }
-    if (resent.length > 0) {
-      retained.retainFrom(Math.min(...resent.map(({ firstEvent }) => firstEvent)));
+    if (cache.byId(subscription.id) === undefined) return 0;
+    const resent = slice.filter(
+      (row) => rows.hasBody(row) && this.#sql.resend.run({ ...row, dueRunMs: running.now() }).changes > 0,
+    ).length;
+    if (resent > 0) {
       this.#progress.saveRunning(running);
-      const about = { subscription: subscription.id, deliveries: resent.length, ...chosen, changeReason: reason };
+      const about = { subscription: subscription.id, deliveries: resent, ...chosen, changeReason: reason };
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
     }
-    return { resent: resent.length, done };
-  }
-
-  /** Inside the transaction. `unavailable`: why it cannot be resent, or ''. `cost`: in events checked. */
-  #resendable(row: DeliveryRow): { readonly unavailable: string; readonly cost: number } {
-    const { bodies } = this.#o;
-    if (bodies.isKept(row.id)) return { unavailable: '', cost: 1 };
-    const span = row.lastEvent - row.firstEvent + 1;
-    if (this.#sql.events.get(row.firstEvent, row.lastEvent) === span) return { unavailable: '', cost: span };
-    // Events of others between its own were removed, or some of its own.
-    const made = bodies.bodyOf(row);
-    return { unavailable: 'unavailable' in made ? made.unavailable : '', cost: span + makingEvents };
+    return resent;
   }
 }
 

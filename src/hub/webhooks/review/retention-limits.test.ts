@@ -3,18 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
-import type { ChangeStore } from '../../outbox/change-store.ts';
-import { attempt, beforeCommits, count, formRow, freeze, put, subscriptionRow } from '../delivery/stored.fixture.ts';
+import { attempt, count, put, subscriptionRow } from '../delivery/stored.fixture.ts';
 import { left, mib, type Rig, rigFor } from './retention.fixture.ts';
-
-function formsIn(connection: ChangeStore['connection']): unknown {
-  return connection.prepare('SELECT id FROM webhook_forms ORDER BY id').pluck().all();
-}
 
 test('answers beyond the limit go, the oldest first; their attempts stay, and a new answer belongs to its attempt only', async (t) => {
   const rig = rigFor(t, { maxAnswerBytes: 10_000 });
   const { connection, clock, retention } = rig;
-  const ids = put(connection, { count: 30, state: 'failed' });
+  const ids = put(connection, { count: 30, state: 'failed', events: null });
   for (const id of ids.slice(0, 10)) attempt(connection, id, 1, 'x'.repeat(1_000));
   retention.start();
   await clock.pass(100);
@@ -31,10 +26,10 @@ test('answers beyond the limit go, the oldest first; their attempts stay, and a 
   assert.deepEqual(kept, ids.slice(20));
   // Those that have answers are removed with them, and then another attempt is answered.
   connection.prepare('UPDATE webhook_deliveries SET subscription_id = 2 WHERE id >= ?').run(ids[20]);
-  subscriptionRow(connection, 2, { deleted: true });
+  subscriptionRow(connection, 2, true);
   await clock.pass(11_000);
   assert.deepEqual([count(connection, 'webhook_answers'), retention.historyBytes()], [0, 0]);
-  const [late = 0] = put(connection, { state: 'rejected' });
+  const [late = 0] = put(connection, { state: 'rejected', events: null });
   attempt(connection, late, 1, 'z');
   const named = connection
     .prepare('SELECT delivery_id FROM webhook_attempts JOIN webhook_answers ON id = answer_id')
@@ -62,107 +57,88 @@ test('many MiB of answers are brought within the limit in slices', async (t) => 
   assert.equal(count(connection, 'webhook_answers WHERE id <= 4488'), 0, 'the newest stay');
 });
 
-test('the history counts the bodies that are kept for review, as of the last sweep', async (t) => {
+test('the history counts the contents of ended deliveries, as of the last sweep', async (t) => {
   const rig = rigFor(t);
   const { connection, clock, retention } = rig;
-  for (const id of put(connection, { count: 5_000, state: 'failed' }))
-    if (id % 1_000 === 0) freeze(connection, id, '{}'.repeat(id));
-  const bytes = Number(connection.prepare('SELECT sum(length(body)) FROM webhook_bodies').pluck().get());
+  put(connection, { count: 4_000, state: 'failed', events: null });
+  put(connection, { count: 10, state: 'failed', events: 'x'.repeat(1_000) });
+  put(connection, { count: 3, events: 'é' });
+  put(connection, { count: 5, state: 'retrying', events: 'y'.repeat(1_000) });
   retention.start();
   await clock.pass(50_000);
   assert.equal(retention.historyBytes(), 0);
   await clock.pass(30_000);
-  assert.equal(retention.historyBytes(), bytes);
+  assert.equal(retention.historyBytes(), 10_006);
 });
 
-test('a deleted subscription goes within seconds with all that waited for it, its history and its forms; others keep theirs', async (t) => {
+test('a deleted subscription goes within seconds with all that waited for it and its history; others keep theirs', async (t) => {
   const rig = rigFor(t);
   const { connection, clock } = rig;
   subscriptionRow(connection, 2);
   for (const id of [1, 2]) {
     for (const state of ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const) {
-      for (const one of put(connection, { subscription: id, template: id, state, count: 600 }).slice(0, 3)) {
+      for (const one of put(connection, { subscription: id, state, count: 600 }).slice(0, 3)) {
         attempt(connection, one, 1, 'no');
-        freeze(connection, one, '{}');
       }
     }
   }
-  formRow(connection, 11, 1);
-  formRow(connection, 12, 2);
-  put(connection, { subscription: 2, template: 12, state: 'pending' });
-  formRow(connection, 13, 2);
+  // Contents that both have stay for the other.
+  connection.exec(`UPDATE webhook_deliveries SET content_id = 1 WHERE id = 5000;
+    UPDATE webhook_contents SET last_delivery = 5000 WHERE id = 1`);
   rig.retention.start();
   await clock.pass(70_000);
-  assert.equal(count(connection, 'webhook_deliveries'), 6_001);
-  assert.deepEqual(formsIn(connection), [1, 2, 12], 'those that nothing is made by are gone');
-  subscriptionRow(connection, 2, { deleted: true });
+  assert.equal(count(connection, 'webhook_deliveries'), 6_000);
+  subscriptionRow(connection, 2, true);
   await clock.pass(15_000);
   assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 2'), 0);
   assert.equal(count(connection, 'webhook_deliveries WHERE subscription_id = 1'), 3_000);
-  for (const table of ['webhook_attempts', 'webhook_answers', 'webhook_bodies'])
-    assert.equal(count(connection, table), 15);
-  assert.deepEqual(formsIn(connection), [1]);
+  for (const table of ['webhook_attempts', 'webhook_answers']) assert.equal(count(connection, table), 15);
+  // With those of delivery 5000, which has taken others.
+  assert.equal(count(connection, 'webhook_contents'), 3_001);
+  assert.equal(count(connection, 'webhook_contents WHERE id = 1'), 1);
   assert.deepEqual(connection.prepare('SELECT id FROM webhook_subscriptions').pluck().all(), [1]);
-  assert.ok(rig.removed() >= 7, 'in slices');
-});
-
-test('a body template that becomes used during the sweep stays', async (t) => {
-  const rig = rigFor(t);
-  const { connection, clock } = rig;
-  put(connection, { count: 20_000 });
-  for (const template of [5, 6, 7]) formRow(connection, template, 1);
-  rig.retention.start();
-  await clock.pass(60_200);
-  assert.deepEqual(formsIn(connection), [1, 5, 6, 7], 'during the sweep');
-  put(connection, { template: 5, state: 'pending' });
-  connection.exec('UPDATE webhook_subscriptions SET form_id = 6');
-  await clock.pass(5_000);
-  assert.deepEqual(formsIn(connection), [1, 5, 6]);
-});
-
-test('a form that a delivery takes after the last slice stays', async (t) => {
-  const rig = rigFor(t);
-  const { connection, clock, store } = rig;
-  put(connection, { count: 3 });
-  for (const template of [5, 6]) formRow(connection, template, 1);
-  // The sweep's first transaction is that which removes forms: another's comes before it.
-  beforeCommits(store, () => put(connection, { template: 5, state: 'pending' }));
-  rig.retention.start();
-  await clock.pass(75_000);
-  assert.deepEqual(formsIn(connection), [1, 5]);
+  assert.ok(rig.removed() >= 6, 'in slices');
 });
 
 const hourMs = 3_600_000;
 const states = ['pending', 'rejected', 'delivered', 'failed'] as const;
 
-/** Of 64 KiB each. */
-function keepBodies({ connection }: Rig, ids: readonly number[]): void {
-  const keep = connection.prepare('INSERT INTO webhook_bodies (delivery_id, body) VALUES (?, zeroblob(65536))');
-  for (const id of ids) keep.run(id);
+/** Deliveries whose contents are kept. */
+function withBody({ connection }: Rig): readonly number[] {
+  return connection
+    .prepare<[], number>(
+      'SELECT d.id FROM webhook_deliveries d JOIN webhook_contents c ON c.id = content_id WHERE body IS NOT NULL ORDER BY d.id',
+    )
+    .pluck()
+    .all();
 }
 
-function bodies({ connection }: Rig): readonly number[] {
-  return connection.prepare<[], number>('SELECT delivery_id FROM webhook_bodies ORDER BY delivery_id').pluck().all();
-}
-
-test('bodies of ended deliveries are brought within their share, the oldest first; the deliveries stay, and what waits keeps its own', async (t) => {
+test('contents of ended deliveries are brought within their shares, the oldest first; the deliveries stay, and what waits keeps its own', async (t) => {
   const { logger, lines } = recordingLogger();
-  const rig = rigFor(t, { maxBytes: 128 * mib, logger });
-  for (let n = 0; n < 100; n++) for (const state of states) put(rig.connection, { state });
+  const rig = rigFor(t, { maxBytes: 64 * mib, logger });
+  const events = 'x'.repeat(65_536);
+  for (let n = 0; n < 150; n++) for (const state of states) put(rig.connection, { state, events });
+  // One of its deliveries waits.
+  put(rig.connection, { state: 'retrying', events: null });
+  rig.connection.exec(`UPDATE webhook_deliveries SET content_id = 2 WHERE id = 601;
+    UPDATE webhook_contents SET last_delivery = 601 WHERE id = 2`);
   const ids = left(rig);
-  keepBodies(rig, ids);
   rig.retention.start();
   await rig.clock.pass(2 * hourMs);
-  assert.equal(left(rig).length, 400);
-  // Of 300 that have ended 256 are 16 MiB: the first 44 go.
-  const gone = ids.filter((_, n) => n % 4 !== 0).slice(0, 44);
+  assert.equal(left(rig).length, 601);
+  // A share is 8 MiB: 128 of 150 delivered ones, and 128 of 300 for review less the one that waits.
+  const of = (state: string): readonly number[] => ids.filter((id) => states[(id - 1) % 4] === state && id !== 601);
+  const review = ids.filter(
+    (id) => ['rejected', 'failed'].includes(states[(id - 1) % 4] ?? '') && id !== 601 && id !== 2,
+  );
+  const gone = [...of('delivered').slice(0, 22), ...review.slice(0, 171)];
   assert.deepEqual(
-    bodies(rig),
+    withBody(rig),
     ids.filter((id) => !gone.includes(id)),
   );
   assert.equal(lines.length, 1);
   await rig.clock.pass(2 * hourMs);
-  assert.equal(bodies(rig).length, 356, 'and no others');
+  assert.equal(withBody(rig).length, 601 - gone.length, 'and no others');
   assert.equal(rig.retention.historyBytes(), 16 * mib);
 });
 

@@ -3,7 +3,6 @@ import type { TestContext } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import { BodySource } from '../delivery/body.ts';
 import { subscriptionRow } from '../delivery/stored.fixture.ts';
 import { Retention, type RetentionOptions } from './retention.ts';
 
@@ -36,7 +35,6 @@ export function retentionOf(
   options: Partial<RetentionOptions> & Pick<RetentionOptions, 'store' | 'clock' | 'running'>,
 ): Retention {
   const retention = new Retention({
-    bodies: new BodySource(options.store.connection),
     keepDeliveredDays: 7,
     keepFailedDays: 30,
     maxAnswerBytes: 64 * mib,

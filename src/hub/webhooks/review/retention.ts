@@ -7,9 +7,9 @@ import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
 import type { WebhookParts } from '../parts.ts';
 import type { RunningTime } from '../progress.ts';
-import { type Ages, HistoryRows, type Slice } from './review-rows.ts';
+import { type Ages, HistoryRows } from './review-rows.ts';
 
-export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'> {
+export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'rows' | 'running'> {
   readonly running: Pick<RunningTime, 'now'>;
   readonly keepDeliveredDays: number;
   /** Of rejected and failed ones. */
@@ -22,10 +22,8 @@ export interface RetentionOptions extends Omit<WebhookParts, 'cache' | 'running'
 }
 
 const dayMs = 86_400_000;
-/** The default of outbox.keep_published_days. */
-const overdueMs = 7 * dayMs;
-/** Of refdata.db, for the bodies of ended deliveries. */
-const bodyShare = 1 / 8;
+/** Of refdata.db, for the contents of deliveries for review, and again for those of delivered ones. */
+const contentShare = 1 / 8;
 /** When refdata.db is fuller, delivered deliveries are removed at once, before changes must be refused. */
 const fullShare = 3 / 4;
 /** After the start, which has more urgent work. */
@@ -46,7 +44,8 @@ export class Retention {
   #sweepAtMs = 0;
   #isFull = false;
   #isCut = false;
-  #bodyBytes = 0;
+  /** As of the last sweep. */
+  #contentBytes: ContentBytes = { delivered: 0, review: 0 };
   readonly #loop: Loop;
 
   constructor(options: RetentionOptions) {
@@ -75,9 +74,9 @@ export class Retention {
     return this.#loop.stop();
   }
 
-  /** Of answers, and of the bodies kept for review as of the last sweep. */
+  /** Of answers, and of the contents of ended deliveries as of the last sweep. */
   historyBytes(): number {
-    return this.#answers.bytes + this.#bodyBytes;
+    return this.#answers.bytes + this.#contentBytes.delivered + this.#contentBytes.review;
   }
 
   async #pass(): Promise<number> {
@@ -93,7 +92,7 @@ export class Retention {
     this.#sweep ??= this.#begun();
     if (this.#sweep === undefined) return false;
     if (await this.#sweep.step()) return true;
-    this.#bodyBytes = this.#sweep.bodyBytes;
+    this.#contentBytes = this.#sweep.contentBytes;
     this.#sweep = undefined;
     return false;
   }
@@ -107,22 +106,21 @@ export class Retention {
     return new Sweep({ ...this.#o, ...parts }, excess);
   }
 
-  /** Bytes of bodies above their limit, as of the last sweep. Also checks how full refdata.db is. */
-  #excess(): number {
+  /** Bytes of contents above their limits, as of the last sweep. Also checks how full refdata.db is. */
+  #excess(): ContentBytes {
     const { store, maxBytes, logger } = this.#o;
     const wasFull = this.#isFull;
     this.#isFull = store.health().usedBytes > maxBytes * fullShare;
     if (this.#isFull && !wasFull)
       logger.warn('refdata.db is nearly full: webhook deliveries are not kept once delivered');
-    const excess = this.#bodyBytes - maxBytes * bodyShare;
+    const limit = Math.floor(maxBytes * contentShare);
+    const { delivered, review } = this.#contentBytes;
     const wasCut = this.#isCut;
-    this.#isCut = excess > 0;
+    this.#isCut = review > limit;
     if (this.#isCut && !wasCut) {
-      logger.warn('webhook deliveries for review are too many bytes: the oldest ones lose their bodies', {
-        limit: Math.floor(maxBytes * bodyShare),
-      });
+      logger.warn('webhook deliveries for review are too many bytes: the oldest ones lose their bodies', { limit });
     }
-    return excess;
+    return { delivered: delivered - limit, review: review - limit };
   }
 
   #ages(): Ages {
@@ -131,145 +129,107 @@ export class Retention {
     return {
       deliveredBefore: this.#isFull ? runMs : runMs - keepDeliveredDays * dayMs,
       reviewBefore: runMs - keepFailedDays * dayMs,
-      dueBefore: runMs - overdueMs,
     };
   }
 }
 
-interface SweepOptions extends Pick<RetentionOptions, 'store' | 'bodies' | 'onRemoved'> {
+interface ContentBytes {
+  /** Of contents whose deliveries were all delivered. */
+  readonly delivered: number;
+  /** Of contents with rejected or failed deliveries. */
+  readonly review: number;
+}
+
+interface SweepOptions extends Pick<RetentionOptions, 'store' | 'onRemoved'> {
   readonly rows: HistoryRows;
   readonly answers: AnswerLimit;
   readonly ages: () => Ages;
 }
 
-/** Deliveries read in one slice: less than 2 ms. */
+/** Rows read in one slice: some 2 ms. */
 const sliceRows = 2_000;
-/** Body templates removed in one transaction. */
-const sliceTemplates = 500;
 /** Bodies removed in one transaction: with 100 KiB each, as after a large import, some 6 MiB. */
 const sliceBodies = 64;
-/** Bodies kept in one transaction: rendering and deflating 1 MiB takes some 30 ms. */
-const sliceOverdue = 64;
-const sliceBodyBytes = 1024 * 1024;
 
 /**
- * One pass over all deliveries in slices: removes old ones and those of deleted subscriptions, keeps the bodies of overdue
- * ones; then removes the deleted subscriptions and unused body templates.
+ * One pass in slices: removes old deliveries and those of deleted subscriptions; then the oldest contents beyond their limits
+ * (a subscriber that refuses everything for weeks must not fill refdata.db); then the deleted subscriptions.
  */
 class Sweep {
   readonly #o: SweepOptions;
   /** Subscriptions deleted before the sweep: after it they have no deliveries. */
   readonly #deleted: readonly number[];
-  /** Body templates without a subscription at the start, less those of deliveries seen since: at the end, unused ones. */
-  readonly #templates: Set<number>;
-  /** Bytes of bodies still to remove. */
-  #excess: number;
+  /** Bytes still to remove. */
+  #excess: ContentBytes;
+  #bytes: ContentBytes = { delivered: 0, review: 0 };
+  #phase: 'deliveries' | 'contents' | 'subscriptions' = 'deliveries';
   #after = 0;
-  #walked = false;
-  #bodyBytes = 0;
 
-  constructor(options: SweepOptions, excess: number) {
+  constructor(options: SweepOptions, excess: ContentBytes) {
     this.#o = options;
     this.#excess = excess;
     this.#deleted = options.rows.sql.deletedSubscriptions.all();
-    this.#templates = new Set(options.rows.sql.unusedTemplates.all());
   }
 
-  /** Of the bodies seen. */
-  get bodyBytes(): number {
-    return this.#bodyBytes;
+  /** Of the contents left. */
+  get contentBytes(): ContentBytes {
+    return this.#bytes;
   }
 
   /** A bounded step. True: there is more to do. After a failure it resumes where it was. */
   async step(): Promise<boolean> {
-    if (!this.#walked) {
-      await this.#slice();
-      return true;
+    if (this.#phase === 'deliveries') await this.#removeOld();
+    else if (this.#phase === 'contents') await this.#limitContents();
+    else {
+      const { store, rows } = this.#o;
+      const deleted = JSON.stringify(this.#deleted);
+      if (this.#deleted.length > 0) await store.maintain(() => rows.sql.removeSubscriptions.run(deleted));
+      return false;
     }
-    if (await this.#removeTemplates()) return true;
-    const { store, rows } = this.#o;
-    if (this.#deleted.length > 0)
-      await store.maintain(() => rows.sql.removeSubscriptions.run(JSON.stringify(this.#deleted)));
-    return false;
+    return true;
   }
 
-  async #slice(): Promise<void> {
+  async #removeOld(): Promise<void> {
     const { store, rows, answers, ages, onRemoved } = this.#o;
     const end = rows.sql.sliceEnd.get(this.#after, sliceRows - 1);
-    let slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
-    let isWhole = true;
-    if (rows.removable(slice, ages()).ids.length > 0) {
-      // Read again inside the transaction: a delivery may have been resent while this commit waited.
-      const { ids, whole, bytes } = await store.maintain(() => {
-        const found = rows.removable(slice, ages());
-        return { ...found, bytes: rows.remove(found.ids, answers.countedTo) };
-      });
-      answers.removed(bytes);
-      isWhole = whole;
-      if (ids.length > 0) onRemoved();
-      if (!whole) slice = { ...slice, upTo: ids.at(-1) ?? slice.after };
-    }
-    const upTo = Math.min(await this.#keepOverdue(slice), await this.#cutBodies(slice));
-    if (upTo < slice.upTo) {
-      isWhole = false;
-      slice = { ...slice, upTo };
-    }
-    for (const template of rows.sql.templates.all(slice)) this.#templates.delete(template);
-    this.#bodyBytes += rows.sql.bodyBytes.get(slice) ?? 0;
-    if (isWhole && end === undefined) this.#walked = true;
-    else this.#after = slice.upTo;
-  }
-
-  /**
-   * Keeps the bodies of overdue deliveries, as those of a paused or blocked subscription: else one of them would keep every
-   * later event in the outbox, up to its budget. Not while the outbox keeps their events for the broker anyway. Answers the
-   * last delivery of the slice that is done.
-   */
-  async #keepOverdue(slice: Slice): Promise<number> {
-    const { store, rows, bodies, ages } = this.#o;
-    const parameters = { ...slice, dueBefore: ages().dueBefore, limit: sliceOverdue };
-    if (rows.sql.overdue.get(parameters) === undefined) return slice.upTo;
-    return store.maintain(() => {
-      const found = rows.sql.overdue.all(parameters);
-      let bytes = 0;
-      for (const delivery of found) {
-        // A body that cannot be rendered is reported by the delivery's attempt.
-        bytes += bodies.keep(delivery);
-        if (bytes >= sliceBodyBytes) return delivery.id;
-      }
-      return found.length < sliceOverdue ? slice.upTo : (found.at(-1)?.id ?? slice.upTo);
+    const slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
+    if (rows.removable(slice, ages()).found.length === 0) return this.#passed(end, 'contents');
+    // Read again inside the transaction: a delivery may have been resent while this commit waited.
+    const { found, whole, bytes } = await store.maintain(() => {
+      const removable = rows.removable(slice, ages());
+      return { ...removable, bytes: rows.remove(removable.found, answers.countedTo) };
     });
+    answers.removed(bytes);
+    if (found.length > 0) onRemoved();
+    if (whole) this.#passed(end, 'contents');
+    else this.#after = found.at(-1)?.id ?? this.#after;
   }
 
-  /**
-   * Removes the oldest bodies of ended deliveries beyond their limit: a subscriber that refuses everything for weeks must not
-   * fill refdata.db. Such a delivery can be resent while its events are kept. Answers the last delivery that is done.
-   */
-  async #cutBodies(slice: Slice): Promise<number> {
+  /** Such a delivery stays in the list, without its events, and cannot be resent. */
+  async #limitContents(): Promise<void> {
     const { store, rows } = this.#o;
-    if (this.#excess <= 0 || rows.sql.bodies.get({ ...slice, limit: 1 }) === undefined) return slice.upTo;
+    let end = rows.sql.contentsEnd.get(this.#after, sliceRows - 1);
+    const left = { ...this.#excess };
+    const bytes = { ...this.#bytes };
     const removed: number[] = [];
-    let bytes = 0;
-    await store.maintain(() => {
-      for (const body of rows.sql.bodies.all({ ...slice, limit: sliceBodies })) {
-        if (bytes >= this.#excess) break;
-        bytes += body.bytes;
-        removed.push(body.id);
-      }
-      rows.sql.removeBodies.run(JSON.stringify(removed));
-    });
-    this.#excess -= bytes;
-    return removed.length < sliceBodies ? slice.upTo : (removed.at(-1) ?? slice.upTo);
+    const slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
+    for (const content of rows.sql.endedContents.iterate(slice)) {
+      const kind = content.isForReview === 1 ? 'review' : 'delivered';
+      if (left[kind] <= 0) bytes[kind] += content.bytes;
+      else if (removed.push(content.id) === sliceBodies) end = content.id;
+      left[kind] -= content.bytes;
+      if (end === content.id) break;
+    }
+    if (removed.length > 0) await store.maintain(() => rows.sql.removeBodies.run(JSON.stringify(removed)));
+    this.#excess = left;
+    this.#bytes = bytes;
+    this.#passed(end, 'subscriptions');
   }
 
-  /** Except templates of deliveries that came after the last slice. */
-  async #removeTemplates(): Promise<boolean> {
-    if (this.#templates.size === 0) return false;
-    const { store, rows } = this.#o;
-    const some = [...this.#templates].slice(0, sliceTemplates);
-    await store.maintain(() => rows.sql.removeTemplates.run(JSON.stringify(some), this.#after));
-    for (const template of some) this.#templates.delete(template);
-    return this.#templates.size > 0;
+  /** `end`: of the slice; undefined: it was the last. */
+  #passed(end: number | undefined, next: 'contents' | 'subscriptions'): void {
+    this.#after = end ?? 0;
+    if (end === undefined) this.#phase = next;
   }
 }
 

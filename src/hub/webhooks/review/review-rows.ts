@@ -1,7 +1,12 @@
 /** The SQL of review (deliveries by pages, their attempts, resending) and of retention (removal in slices). */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import { type PendingDelivery, pendingColumns, type AttemptRow as StoredAttempt } from '../delivery/delivery-rows.ts';
+import {
+  deliveries,
+  type PendingDelivery,
+  pendingColumns,
+  type AttemptRow as StoredAttempt,
+} from '../delivery/delivery-rows.ts';
 import type { DeliveryState } from '../face.ts';
 import type { RunMs } from '../progress.ts';
 
@@ -38,7 +43,7 @@ const shownAttempts = 200;
 
 const deliveryColumns = `${pendingColumns}, events, ended_at AS endedAt`;
 const attemptColumns = 'attempt, at, elapsed_ms AS elapsedMs, status, cause, message';
-const withLast = `SELECT ${deliveryColumns}, ${attemptColumns} FROM webhook_deliveries d
+const withLast = `SELECT ${deliveryColumns}, ${attemptColumns} FROM ${deliveries}
   LEFT JOIN webhook_attempts a ON a.delivery_id = d.id AND a.attempt = d.attempts`;
 
 /** Must be the same text as in the partial index webhook_review. */
@@ -78,9 +83,9 @@ export function reviewSql(connection: Connection) {
         )
         .pluck(),
       slice: connection.prepare<[SliceParameters], DeliveryRow>(
-        `SELECT ${deliveryColumns} FROM webhook_deliveries d WHERE ${condition} AND id > $after AND id <= $end
+        `SELECT ${deliveryColumns} FROM ${deliveries} WHERE ${condition} AND d.id > $after AND d.id <= $end
          AND subscription_id = $subscriptionId AND state = $state AND ($from IS NULL OR occurred_at >= $from)
-         AND ($to IS NULL OR occurred_at < $to) ORDER BY id LIMIT $limit`,
+         AND ($to IS NULL OR occurred_at < $to) ORDER BY d.id LIMIT $limit`,
       ),
     })),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
@@ -90,14 +95,11 @@ export function reviewSql(connection: Connection) {
       `SELECT ${attemptColumns}, body AS answer FROM webhook_attempts LEFT JOIN webhook_answers ON id = answer_id
        WHERE delivery_id = ? ORDER BY attempt DESC LIMIT ${shownAttempts}`,
     ),
-    events: connection
-      .prepare<[number, number], number>('SELECT count(*) FROM outbox_events WHERE id BETWEEN ? AND ?')
-      .pluck(),
     /** In a transaction. Changes nothing when the delivery waits, or was changed since it was read. */
-    resend: connection.prepare<[Pick<PendingDelivery, 'id' | 'nonce' | 'state' | 'dueRunMs'>]>(
+    resend: connection.prepare<[Pick<PendingDelivery, 'id' | 'state' | 'dueRunMs'>]>(
       `UPDATE webhook_deliveries SET state = 'pending', attempts_before = attempts, due_run_ms = @dueRunMs, ended_at = NULL,
          ended_run_ms = NULL
-       WHERE id = @id AND nonce = @nonce AND state = @state AND state IN ('delivered', 'rejected', 'failed')`,
+       WHERE id = @id AND state = @state AND state IN ('delivered', 'rejected', 'failed')`,
     ),
   };
 }
@@ -109,11 +111,10 @@ function bySource<T>(prepare: (condition: string) => T): Readonly<Record<ReturnT
 
 // Retention.
 
-/** Deliveries that ended before the first two are removed; bodies of those due before the last are kept. */
+/** Deliveries that ended before are removed. */
 export interface Ages {
   readonly deliveredBefore: RunMs;
   readonly reviewBefore: RunMs;
-  readonly dueBefore: RunMs;
 }
 
 /** Ids above `after`, up to and including `upTo`. */
@@ -129,7 +130,14 @@ interface Sized {
 
 interface Removable {
   readonly id: number;
+  readonly contentId: number;
   readonly attempts: number;
+}
+
+/** Contents whose deliveries have all ended. */
+interface EndedContent extends Sized {
+  /** 1: at least one of them is for review. 0: all were delivered. */
+  readonly isForReview: 0 | 1;
 }
 
 /** Deliveries removed in one transaction. */
@@ -137,10 +145,11 @@ const sliceRemoved = 500;
 /** Attempts removed in one transaction: with answers of 4 KiB some 5 MiB. A single delivery may have more. */
 const sliceAttempts = 1_000;
 
-const ended = `EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = b.delivery_id AND d.ended_run_ms IS NOT NULL)`;
 const living = 'SELECT id FROM webhook_subscriptions WHERE deleted = 0';
 const ids = 'SELECT value FROM json_each(?)';
 const answersOf = `SELECT answer_id FROM webhook_attempts WHERE delivery_id IN (${ids})`;
+const itsDeliveries = `SELECT 1 FROM webhook_deliveries d
+  WHERE d.id BETWEEN c.id AND c.last_delivery AND content_id = c.id`;
 
 export class HistoryRows {
   readonly sql: ReturnType<typeof retentionSql>;
@@ -150,36 +159,42 @@ export class HistoryRows {
   }
 
   /** Deliveries to remove in one transaction, in the order of their ids. `whole`: the slice has no others. */
-  removable(slice: Slice, ages: Ages): { readonly ids: readonly number[]; readonly whole: boolean } {
-    const found = this.sql.removable.all({ ...slice, ...ages, limit: sliceRemoved });
+  removable(slice: Slice, ages: Ages): { readonly found: readonly Removable[]; readonly whole: boolean } {
+    const all = this.sql.removable.all({ ...slice, ...ages, limit: sliceRemoved });
     let attempts = 0;
-    const last = found.findIndex((row) => {
+    const last = all.findIndex((row) => {
       attempts += row.attempts;
       return attempts >= sliceAttempts;
     });
-    const claim = last === -1 ? found : found.slice(0, last + 1);
-    return { ids: claim.map(({ id }) => id), whole: claim.length === found.length && found.length < sliceRemoved };
+    const found = last === -1 ? all : all.slice(0, last + 1);
+    return { found, whole: found.length === all.length && all.length < sliceRemoved };
   }
 
-  /** In a transaction; with attempts, answers and bodies. Answers the bytes of their answers up to id `answersUpTo`. */
-  remove(deliveryIds: readonly number[], answersUpTo: number): number {
-    const list = JSON.stringify(deliveryIds);
+  /**
+   * In a transaction; with attempts, answers, and contents that no other delivery has. Answers the bytes of their answers up
+   * to id `answersUpTo`.
+   */
+  remove(removed: readonly Removable[], answersUpTo: number): number {
+    const list = JSON.stringify(removed.map(({ id }) => id));
     const bytes = this.sql.answerBytes.get(list, answersUpTo) ?? 0;
     for (const statement of this.sql.remove) statement.run(list);
+    this.sql.removeContents.run(JSON.stringify(removed.map(({ contentId }) => contentId)));
     return bytes;
   }
 }
 
 function retentionSql(connection: Connection) {
-  const unused = 'id NOT IN (SELECT form_id FROM webhook_subscriptions WHERE deleted = 0)';
+  const sliceEnd = (table: string) =>
+    connection
+      .prepare<[number, number], number>(`SELECT id FROM ${table} WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?`)
+      .pluck();
   return {
     /** The delivery at an offset from an id. */
-    sliceEnd: connection
-      .prepare<[number, number], number>('SELECT id FROM webhook_deliveries WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?')
-      .pluck(),
+    sliceEnd: sliceEnd('webhook_deliveries'),
+    contentsEnd: sliceEnd('webhook_contents'),
     // NOT INDEXED: no index holds the time of the end.
     removable: connection.prepare<[Slice & Ages & { readonly limit: number }], Removable>(
-      `SELECT id, attempts FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo AND (
+      `SELECT id, content_id AS contentId, attempts FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo AND (
          (state = 'delivered' AND ended_run_ms < $deliveredBefore)
          OR (state IN ('rejected', 'failed') AND ended_run_ms < $reviewBefore)
          OR subscription_id NOT IN (${living})) ORDER BY id LIMIT $limit`,
@@ -192,21 +207,10 @@ function retentionSql(connection: Connection) {
     remove: [
       `webhook_answers WHERE id IN (${answersOf})`,
       `webhook_attempts WHERE delivery_id IN (${ids})`,
-      `webhook_bodies WHERE delivery_id IN (${ids})`,
       `webhook_deliveries WHERE id IN (${ids})`,
     ].map((what) => connection.prepare<[string]>(`DELETE FROM ${what}`)),
-    /** Used by deliveries. */
-    templates: connection
-      .prepare<[Slice], number>(
-        'SELECT DISTINCT form_id FROM webhook_deliveries NOT INDEXED WHERE id > $after AND id <= $upTo',
-      )
-      .pluck(),
-    /** Used by no subscription. */
-    unusedTemplates: connection.prepare<[], number>(`SELECT id FROM webhook_forms WHERE ${unused}`).pluck(),
-    /** Except those used by a subscription or by a delivery above that id. */
-    removeTemplates: connection.prepare<[string, number]>(
-      `DELETE FROM webhook_forms WHERE id IN (${ids}) AND ${unused}
-       AND id NOT IN (SELECT form_id FROM webhook_deliveries WHERE id > ?)`,
+    removeContents: connection.prepare<[string]>(
+      `DELETE FROM webhook_contents AS c WHERE id IN (${ids}) AND NOT EXISTS (${itsDeliveries})`,
     ),
     deletedSubscriptions: connection
       .prepare<[], number>('SELECT id FROM webhook_subscriptions WHERE deleted = 1 ORDER BY id')
@@ -219,24 +223,16 @@ function retentionSql(connection: Connection) {
       'SELECT id, length(body) AS bytes FROM webhook_answers WHERE id > ? ORDER BY id LIMIT ?',
     ),
     removeAnswers: connection.prepare<[number]>('DELETE FROM webhook_answers WHERE id <= ?'),
-    /** Bodies of ended deliveries: waiting ones need theirs, because their events may be removed. */
-    bodyBytes: connection
-      .prepare<[Slice], number | null>(
-        `SELECT sum(length(body)) FROM webhook_bodies b WHERE delivery_id > $after AND delivery_id <= $upTo AND ${ended}`,
-      )
-      .pluck(),
-    bodies: connection.prepare<[Slice & { readonly limit: number }], Sized>(
-      `SELECT delivery_id AS id, length(body) AS bytes FROM webhook_bodies b WHERE delivery_id > $after
-       AND delivery_id <= $upTo AND ${ended} ORDER BY delivery_id LIMIT $limit`,
+    /** Oldest first. */
+    endedContents: connection.prepare<[Slice], EndedContent>(
+      `SELECT id, octet_length(body) AS bytes, EXISTS (${itsDeliveries} AND state <> 'delivered') AS isForReview
+       FROM webhook_contents c WHERE id > $after AND id <= $upTo AND body IS NOT NULL
+       AND NOT EXISTS (${itsDeliveries} AND ended_run_ms IS NULL) ORDER BY id`,
     ),
-    removeBodies: connection.prepare<[string]>(`DELETE FROM webhook_bodies WHERE delivery_id IN (${ids})`),
-    /** Waiting deliveries whose events are not kept for the broker anyway. */
-    overdue: connection.prepare<[Slice & { readonly dueBefore: RunMs; readonly limit: number }], PendingDelivery>(
-      `SELECT ${pendingColumns}
-       FROM webhook_deliveries d NOT INDEXED WHERE id > $after AND id <= $upTo AND state IN ('pending', 'retrying')
-       AND due_run_ms < $dueBefore AND NOT EXISTS (SELECT 1 FROM webhook_bodies b WHERE b.delivery_id = d.id)
-       AND NOT EXISTS (SELECT 1 FROM outbox_waiting w WHERE w.id BETWEEN d.first_event AND d.last_event)
-       ORDER BY id LIMIT $limit`,
+    /** A delivery may have been resent meanwhile. */
+    removeBodies: connection.prepare<[string]>(
+      `UPDATE webhook_contents AS c SET body = NULL WHERE id IN (${ids})
+       AND NOT EXISTS (${itsDeliveries} AND ended_run_ms IS NULL)`,
     ),
   };
 }

@@ -3,7 +3,7 @@
 import type { TestContext } from 'node:test';
 import type { AuditRecord } from '../../outbox/admin.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
-import { BodySource } from '../delivery/body.ts';
+import { DeliveryRows } from '../delivery/delivery-rows.ts';
 import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
 import type { Caller, WebhookAdmin } from '../face.ts';
 import type { RunningTime } from '../progress.ts';
@@ -30,14 +30,11 @@ export function auditOf({
 export interface ReviewRig extends TemporaryStore {
   readonly cache: FakeCache;
   readonly running: RunningTime;
-  readonly bodies: BodySource;
   readonly review: ReviewAdmin;
   /** Another one, with statements of its own. */
   readonly again: () => ReviewAdmin;
   /** Ids that the dispatcher was notified of. */
   readonly notified: number[];
-  /** First events to retain. */
-  readonly needed: number[];
 }
 
 export type ReviewAdmin = Pick<WebhookAdmin, 'deliveries' | 'delivery' | 'resend' | 'resendAll'>;
@@ -55,22 +52,21 @@ export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review
 }
 
 /** With subscriptions 1 and 2. */
-export async function reviewRig(t: TestContext): Promise<ReviewRig> {
+export function reviewRig(t: TestContext): ReviewRig {
   const temporary = temporaryStore(t);
   const { store, clock } = temporary;
   const cache = new FakeCache();
-  for (const id of [1, 2]) await cache.put(store, id);
+  for (const id of [1, 2]) cache.put(id);
   const running = runningOn(store, clock);
-  const bodies = new BodySource(store.connection);
-  const [notified, needed]: [number[], number[]] = [[], []];
+  const notified: number[] = [];
+  const rows = new DeliveryRows(store.connection);
   const again = (): ReviewAdmin =>
     reviewAdmin({
       store,
       cache,
-      bodies,
+      rows,
       running,
       dispatcher: { planned: (ids) => notified.push(...ids) },
-      retained: { retainFrom: (firstEvent) => needed.push(firstEvent) },
     });
-  return { ...temporary, cache, running, bodies, review: again(), again, notified, needed };
+  return { ...temporary, cache, running, review: again(), again, notified };
 }

@@ -2,13 +2,14 @@
 
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { noCursor, type Page } from '../../outbox/paging.ts';
-import { deliveryIdOf, type PendingDelivery } from '../delivery/delivery-rows.ts';
+import { deliveryIdOf } from '../delivery/contents.ts';
+import type { PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
 import { idOf, type Subscription } from '../subscriptions/subscription.ts';
 import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
-export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'bodies' | 'running'>;
+export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'rows' | 'running'>;
 
 /** Rows read for one page, some 5 ms: a page of a rare state may be short. */
 const pageRows = 20_000;
@@ -77,8 +78,8 @@ export class Review {
     return this.#o.store.read(() => {
       const { row } = this.find(deliveryId);
       const view = this.view(row);
-      const template = this.#o.bodies.templateOf(row.templateId);
-      const mayRead = template?.scopes.every((scope) => caller.scopes.includes(scope)) === true;
+      const open: readonly string[] = caller.scopes;
+      const mayRead = (JSON.parse(row.scopes) as string[]).every((scope) => open.includes(scope));
       // An answer may quote what was sent.
       const attemptList = this.#sql.attempts
         .all(row.id)
@@ -91,8 +92,8 @@ export class Review {
   }
 
   #text(row: ListedRow): string | null {
-    const made = this.#o.bodies.bodyOf(row);
-    return 'unavailable' in made ? null : made.body.toString('utf8');
+    const body = this.#o.rows.bodyOf(row);
+    return 'unavailable' in body ? null : body.toString('utf8');
   }
 
   /** Throws NOT_FOUND, also for deliveries of a deleted subscription. */

@@ -1,4 +1,4 @@
-/** Which events a subscription takes. body.ts has the same rule in SQL; a test compares the two. Pure. */
+/** Which events a subscription takes. Pure. */
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Action, Category, Scope } from '../../outbox/event.ts';
 import type { Filter } from '../face.ts';

@@ -23,7 +23,7 @@ interface Row
 }
 
 const select = `SELECT id, name, url, consumer, scopes, dictionaries, actions, categories, active, version,
-  created_at AS createdAt, updated_at AS updatedAt, form_id AS templateId, after_event AS afterEvent, secret,
+  created_at AS createdAt, updated_at AS updatedAt, after_event AS afterEvent, secret,
   previous_secret AS previous, previous_until_run_ms AS previousUntil FROM webhook_subscriptions WHERE deleted = 0`;
 
 export class SubscriptionRows {
@@ -68,13 +68,13 @@ function statements(connection: Connection) {
        GROUP BY name HAVING count(*) > 1 ORDER BY name`,
     ),
     insert: connection.prepare<[string, Instant]>(
-      `INSERT INTO webhook_subscriptions (name, url, consumer, scopes, active, version, created_at, updated_at, form_id,
-         after_event, secret) VALUES ('', '', ?, '[]', 0, 0, ?, '', 0, 0, x'')`,
+      `INSERT INTO webhook_subscriptions (name, url, consumer, scopes, active, version, created_at, updated_at,
+         after_event, secret) VALUES ('', '', ?, '[]', 0, 0, ?, '', 0, x'')`,
     ),
     update: connection.prepare<[Omit<Row, 'consumer' | 'createdAt'>]>(
       `UPDATE webhook_subscriptions SET name = @name, url = @url, scopes = @scopes, dictionaries = @dictionaries,
          actions = @actions, categories = @categories, active = @active, version = @version, updated_at = @updatedAt,
-         form_id = @templateId, after_event = @afterEvent, secret = @secret, previous_secret = @previous,
+         after_event = @afterEvent, secret = @secret, previous_secret = @previous,
          previous_until_run_ms = @previousUntil WHERE id = @id`,
     ),
     /** Retention removes the row with its deliveries; the secrets are erased at once. */

@@ -25,7 +25,6 @@ export interface Subscription extends Terms {
   readonly id: number;
   readonly consumer: string;
   readonly version: number;
-  readonly templateId: number;
   /** Events up to this one are not for it. */
   readonly afterEvent: number;
 }
@@ -40,7 +39,7 @@ export const defaultGraceSeconds = 86_400;
 const maxGraceSeconds = 2_592_000;
 const minSecretBytes = 16;
 const maxSecretBytes = 1_024;
-/** For each list of a filter. 1,000 names of 128 characters are 128 KiB in memory, in each body template and in the audit. */
+/** For each list of a filter. 1,000 names of 128 characters are 128 KiB in memory and in the audit. */
 const maxListed = 1_000;
 
 /** It is sent in a header: HTTP libraries trim spaces, and not all of them support other characters. */
@@ -128,10 +127,6 @@ export function patchedTerms(before: Terms, patch: SubscriptionPatch, open: read
     actions: patch.actions === undefined ? before.actions : orAll(chosen(actions, patch.actions)),
     categories: patch.categories === undefined ? before.categories : orAll(chosen(categories, patch.categories)),
   };
-}
-
-export function hasSameTemplate(a: Terms, b: Terms): boolean {
-  return a.name === b.name && filters.every((field) => isSame(a[field], b[field]));
 }
 
 export function changesOf(before: Terms, after: Terms): Partial<Terms> {

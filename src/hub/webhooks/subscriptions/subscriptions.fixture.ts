@@ -134,7 +134,6 @@ export function emit(store: ChangeStore, key: string): Promise<unknown> {
 export function stateOf(rig: SubscriptionsRig): unknown {
   return {
     rows: rowsOf(rig, 'SELECT * FROM webhook_subscriptions'),
-    templates: rowsOf(rig, 'SELECT * FROM webhook_forms'),
     progress: rowsOf(rig, 'SELECT * FROM webhook_progress'),
     audit: rowsOf(rig, 'SELECT * FROM audit'),
     key: existsSync(rig.keyFile),

@@ -28,10 +28,6 @@ describe('a new subscription', () => {
     assert.deepEqual(rig.cache.subscription('1'), made);
     const subscription = rig.cache.byId(1);
     assert.equal(subscription?.afterEvent, 1);
-    const [template] = rowsOf(rig, 'SELECT * FROM webhook_forms');
-    const lists = { scopes: '["PUBLIC","RESTRICTED"]', dictionaries: '["tools"]', actions: null, categories: null };
-    const renders = { id: subscription?.templateId, subscription_id: 1, renderer: 1, name };
-    assert.deepEqual(template, { ...renders, ...lists });
     const [audit] = rowsOf(rig, 'SELECT at, actor, action, subject, details FROM audit');
     const { details, ...rest } = audit as Record<string, string>;
     const subject = 'subscription 1 (ERP)';

@@ -5,7 +5,6 @@ import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
 import { noCursor, type Page, type PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
-import { BodySource } from '../delivery/body.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import type { Caller, SecretRotation, SubscriptionPatch, SubscriptionRequest, SubscriptionView } from '../face.ts';
 import { Progress, type RunMs } from '../progress.ts';
@@ -16,7 +15,6 @@ import {
   changeReasonFaults,
   changesOf,
   defaultGraceSeconds,
-  hasSameTemplate,
   idOf,
   noSubscription,
   openTo,
@@ -87,7 +85,6 @@ class Unplanned extends LinesideError {
 export class Subscriptions extends SubscriptionCache {
   readonly #o: SubscriptionsOptions;
   readonly #rows: SubscriptionRows;
-  readonly #templates: BodySource;
   readonly #progress: Progress;
   readonly #box: SecretBox;
 
@@ -96,7 +93,6 @@ export class Subscriptions extends SubscriptionCache {
     super({ stored: rows.all(), consumers, box, runningNow });
     this.#o = options;
     this.#rows = rows;
-    this.#templates = new BodySource(store.connection);
     this.#progress = new Progress(store.connection);
     this.#box = box;
   }
@@ -137,9 +133,8 @@ export class Subscriptions extends SubscriptionCache {
       this.#mustBeFree(terms.name);
       const { txTime } = change.stamp;
       const id = this.#rows.insert(consumer, txTime);
-      const templateId = this.#templates.insertTemplate(id, terms);
       const afterEvent = this.#progress.lastEvent();
-      const subscription: Subscription = { id, consumer, ...terms, version: 1, templateId, afterEvent };
+      const subscription: Subscription = { id, consumer, ...terms, version: 1, afterEvent };
       const secret = this.#box.seal(id, request.secret);
       const unrotated = { secret, previous: null, previousUntil: null };
       const made: StoredSubscription = { subscription, createdAt: txTime, updatedAt: txTime, ...unrotated };
@@ -183,11 +178,8 @@ export class Subscriptions extends SubscriptionCache {
   #patched(change: Change, stored: StoredSubscription, terms: Terms): StoredSubscription {
     const before = stored.subscription;
     const { txTime, changeReason } = change.stamp;
-    const templateId = hasSameTemplate(terms, before)
-      ? before.templateId
-      : this.#templates.insertTemplate(before.id, terms);
     const afterEvent = terms.active && !before.active ? this.#progress.lastEvent() : before.afterEvent;
-    const subscription: Subscription = { ...before, ...terms, version: before.version + 1, templateId, afterEvent };
+    const subscription: Subscription = { ...before, ...terms, version: before.version + 1, afterEvent };
     const entry: StoredSubscription = { ...stored, subscription, updatedAt: txTime };
     this.#rows.update(entry);
     const { id, version } = subscription;

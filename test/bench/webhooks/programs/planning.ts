@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { BodySource } from '../../../../src/hub/webhooks/delivery/body.ts';
+import { DeliveryRows } from '../../../../src/hub/webhooks/delivery/delivery-rows.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
 import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscriptions/cache.ts';
@@ -53,9 +53,9 @@ async function secondsFor(subscriptions: readonly Subscription[]): Promise<numbe
     { id: 'bench', monoMs: () => performance.now() },
   );
   const randomHex = (): string => randomBytes(8).toString('hex');
-  const bodies = new BodySource(connection);
+  const rows = new DeliveryRows(connection);
   const cache = cacheOf(subscriptions);
-  const planner = new Planner({ store, cache, bodies, running, clock, logger, randomHex });
+  const planner = new Planner({ store, cache, rows, running, clock, logger, randomHex });
   planner.start();
   const begin = performance.now();
   await planner.caughtUp();
@@ -73,7 +73,6 @@ function subscription(id: number, dictionaries: readonly string[] | null): Subsc
     consumer: 'local',
     active: true,
     version: 1,
-    templateId: id,
     afterEvent: 0,
     scopes: ['PUBLIC'],
     dictionaries,
