@@ -31,11 +31,17 @@ const minReserveBytes = 4 * 1024 * 1024;
 /** Slices removed for one change, about 10 ms each: a limit that was lowered by far is reached over several changes. */
 const maxSlices = 8;
 
-/** Limits the pages of a connection: with the reserve for the one that also marks, without for one that only brings changes. */
+/**
+ * Limits the pages of a connection: with the reserve for the one that also marks, without for one that only brings changes. A
+ * file that holds more than the budget (it was lowered, or a migration needed more) has the reserve on top of what it holds.
+ */
 export function limitPages(connection: Connection, maxBytes: number, withReserve: boolean): void {
-  const pageSize = Number(connection.pragma('page_size', { simple: true }));
+  const number = (name: string): number => Number(connection.pragma(name, { simple: true }));
+  const pageSize = number('page_size');
+  const usedBytes = (number('page_count') - number('freelist_count')) * pageSize;
   const reserve = withReserve ? Math.max(minReserveBytes, maxBytes / reserveDivisor) : 0;
-  connection.pragma(`max_page_count = ${Math.max(1, Math.floor((maxBytes + reserve) / pageSize))}`);
+  const limit = withReserve ? Math.max(maxBytes, usedBytes) + reserve : maxBytes;
+  connection.pragma(`max_page_count = ${Math.max(1, Math.floor(limit / pageSize))}`);
 }
 
 export class Budget {

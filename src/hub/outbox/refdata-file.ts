@@ -2,11 +2,11 @@
  * Opens refdata.db: for the hub, and for the import worker. A database of another program in its place is set aside. A damaged
  * refdata.db is refused and left as it is: an empty one would count versions from 1 again and lose every change that waits.
  */
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
-import { FILE_FOREIGN } from '../../shared/storage/migrate.ts';
+import { type Batch, checkOwn, FILE_FOREIGN, migrating, pendingMove } from '../../shared/storage/migrate.ts';
 import {
   type Connection,
   closeQuietly,
@@ -49,9 +49,7 @@ export function openRefdataFile(dir: string, migrations: Migrations): OpenedFile
     const unchecked = !checked(path);
     const { connection, setAside } = openOwn(path, migrations);
     try {
-      // The write-ahead log of an earlier run is synced before anything is added: after a failed fsync its pages may be only in
-      // the kernel's cache.
-      connection.pragma('wal_checkpoint(TRUNCATE)');
+      syncEarlierLog(connection);
       return { connection, unchecked, setAside };
     } catch (error) {
       closeQuietly(connection);
@@ -62,6 +60,11 @@ export function openRefdataFile(dir: string, migrations: Migrations): OpenedFile
   }
 }
 
+/** Before anything is added: after a failed fsync, pages of the write-ahead log may be only in the kernel's cache. */
+function syncEarlierLog(connection: Connection): void {
+  connection.pragma('wal_checkpoint(TRUNCATE)');
+}
+
 function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connection' | 'setAside'> {
   const open = (): Connection => openDatabase({ path, pageSize, cacheKib, walLimitBytes, migrations });
   try {
@@ -70,6 +73,60 @@ function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connec
     if (systemCode(error) !== FILE_FOREIGN) throw error;
     const aside = setAside(path);
     return { connection: open(), setAside: aside };
+  }
+}
+
+/**
+ * Whether a migration has to move rows before openRefdataFile, and how many at most; undefined: not. Changes nothing. Throws
+ * STORAGE_FULL if there is not enough space for it, and the errors of openRefdataFile.
+ */
+export function pendingRows(dir: string, migrations: Migrations): number | undefined {
+  const path = join(dir, refdataFileName);
+  if (sizeOf(path) === 0) return undefined;
+  try {
+    const connection = openReadOnly(path);
+    try {
+      checkOwn(connection, migrations);
+      const move = pendingMove(connection, migrations);
+      if (move === undefined) return undefined;
+      checked(path);
+      const { rows, bytes } = move.estimate(connection);
+      const pageSize = Number(connection.pragma('page_size', { simple: true }));
+      checkSpace(dir, bytes, Number(connection.pragma('freelist_count', { simple: true })) * pageSize);
+      return rows;
+    } finally {
+      closeQuietly(connection);
+    }
+  } catch (error) {
+    if (systemCode(error) === FILE_FOREIGN) return undefined;
+    throw storageError(error);
+  }
+}
+
+function checkSpace(dir: string, neededBytes: number, unusedBytes: number): void {
+  const { bavail, bsize } = statfsSync(dir);
+  const freeBytes = bavail * bsize + unusedBytes;
+  if (freeBytes >= neededBytes) return;
+  throw new LinesideError(
+    'STORAGE_FULL',
+    `cannot migrate refdata.db: it needs up to ${neededBytes} bytes of free space and has ${freeBytes}; nothing was changed`,
+    { hint: `Try: remove files from the file system of ${dir}, then restart lineside.` },
+  );
+}
+
+/** Moves the rows in batches, each a transaction. Killed or abandoned, it continues at the next call. */
+export function* moveRows(dir: string, migrations: Migrations): Generator<Batch> {
+  try {
+    // Without a limit of its pages: rows that are moved may need more space than outbox.max_bytes.
+    const connection = openExisting({ path: join(dir, refdataFileName), cacheKib, walLimitBytes });
+    try {
+      syncEarlierLog(connection);
+      yield* migrating(connection, migrations);
+    } finally {
+      closeQuietly(connection);
+    }
+  } catch (error) {
+    throw storageError(error);
   }
 }
 

@@ -10,7 +10,35 @@ import { LinesideError } from '../base/errors.ts';
  * versions before continue to read and write the file (new tables; new columns with a default, if no statement names its
  * values by position alone). A migration that is not additive is marked and locks them out: such an update cannot be rolled back with its data.
  */
-type Migration = string | { readonly sql: string; readonly breaksOlder: true };
+type Migration = string | { readonly sql: string; readonly breaksOlder: true; readonly move?: Move };
+
+/**
+ * A migration of many rows. `sql` makes the new tables, and in one transaction each: rows are moved there until the old tables
+ * are empty, then `end` removes those. A process that is killed in between continues at its next start. Until the end no
+ * program without this migration opens the file, older or newer.
+ */
+export interface Move {
+  /** Upper limit of the bytes by which the file grows, of a file of any version before; only reads. */
+  readonly estimate: (connection: Database.Database) => Estimate;
+  /** Moves rows of a bounded number and size; of none: all are moved. */
+  readonly batch: (connection: Database.Database) => Batch;
+  readonly end: string;
+}
+
+export interface Estimate {
+  /** Still to be moved. */
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface Batch {
+  readonly rows: number;
+  /** What could not be moved whole, for the log. */
+  readonly faults: readonly string[];
+}
+
+/** The version of a file that is being moved to version n is this plus n. */
+const movingVersion = 1_000_000;
 
 /** The version is the place in the list, counted from 1. */
 export type Migrations = readonly Migration[];
@@ -39,9 +67,8 @@ export function checkOwn(connection: Database.Database, migrations: Migrations):
   throw new ForeignFileError(`${connection.name} is the database of another program`);
 }
 
-function firstTables([first = '']: Migrations): string[] {
-  const sql = typeof first === 'string' ? first : first.sql;
-  return [...sql.matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name ?? '');
+function firstTables([first]: Migrations): string[] {
+  return [...beginOf(first).matchAll(/CREATE TABLE (\w+)/g)].map(([, name]) => name ?? '');
 }
 
 /**
@@ -49,23 +76,87 @@ function firstTables([first = '']: Migrations): string[] {
  * beyond what these migrations know.
  */
 export function migrate(connection: Database.Database, migrations: Migrations): void {
+  for (const _ of migrating(connection, migrations));
+}
+
+/** The same in steps: each batch that was moved. Between two of them nothing is open, and the write-ahead log is small. */
+export function* migrating(connection: Database.Database, migrations: Migrations): Generator<Batch> {
   checkReadable(connection, migrations);
-  const version = versionOf(connection);
-  if (version >= migrations.length) return;
-  connection.transaction(() => {
-    for (const migration of migrations.slice(version)) {
-      connection.exec(typeof migration === 'string' ? migration : migration.sql);
+  const stored = versionOf(connection);
+  const isNew = stored === 0;
+  let version = wholeVersion(stored);
+  while (version < migrations.length) {
+    const move = isNew ? undefined : moveOf(migrations[version]);
+    if (move !== undefined) {
+      yield* moving(connection, migrations, version + 1, move);
+      version += 1;
+      continue;
     }
-    connection.exec(readerTable);
-    connection.prepare('INSERT OR REPLACE INTO oldest_reader VALUES (1, ?)').run(oldestReader(migrations));
-    connection.pragma(`user_version = ${migrations.length}`);
+    const from = version;
+    do version += 1;
+    while (version < migrations.length && (isNew || moveOf(migrations[version]) === undefined));
+    connection.transaction(() => {
+      for (const migration of migrations.slice(from, version)) connection.exec(sqlOf(migration));
+      setVersion(connection, version, oldestReader(migrations.slice(0, version)));
+    })();
+  }
+}
+
+function* moving(connection: Database.Database, migrations: Migrations, version: number, move: Move): Generator<Batch> {
+  const half = movingVersion + version;
+  if (versionOf(connection) !== half) {
+    connection.transaction(() => {
+      connection.exec(beginOf(migrations[version - 1]));
+      setVersion(connection, half, half);
+    })();
+  }
+  const next = connection.transaction(() => move.batch(connection));
+  for (let batch = next(); batch.rows > 0; batch = next()) {
+    connection.pragma('wal_checkpoint(PASSIVE)');
+    yield batch;
+  }
+  connection.transaction(() => {
+    connection.exec(move.end);
+    setVersion(connection, version, oldestReader(migrations.slice(0, version)));
   })();
+}
+
+/** The first move that the file needs, or that is under way; undefined: none. */
+export function pendingMove(connection: Database.Database, migrations: Migrations): Move | undefined {
+  return migrations
+    .slice(wholeVersion(versionOf(connection)))
+    .map(moveOf)
+    .find(Boolean);
+}
+
+function moveOf(migration: Migration = ''): Move | undefined {
+  return typeof migration === 'string' ? undefined : migration.move;
+}
+
+function beginOf(migration: Migration = ''): string {
+  return typeof migration === 'string' ? migration : migration.sql;
+}
+
+/** For a file in which there is nothing to move. */
+function sqlOf(migration: Migration): string {
+  return typeof migration === 'string' ? migration : `${migration.sql};${moveOf(migration)?.end ?? ''}`;
+}
+
+function setVersion(connection: Database.Database, version: number, reader: number): void {
+  connection.exec(readerTable);
+  connection.prepare('INSERT OR REPLACE INTO oldest_reader VALUES (1, ?)').run(reader);
+  connection.pragma(`user_version = ${version}`);
+}
+
+/** The last version that the file has reached. */
+function wholeVersion(stored: number): number {
+  return stored > movingVersion ? stored - movingVersion - 1 : stored;
 }
 
 /** Throws INTERNAL if a program with these migrations may not open the file. Changes nothing. */
 export function checkReadable(connection: Database.Database, migrations: Migrations): void {
   const version = versionOf(connection);
-  if (version <= migrations.length) return;
+  if (version <= migrations.length || moveOf(migrations[version - movingVersion - 1]) !== undefined) return;
   const oldest = storedReader(connection) ?? version;
   if (oldest <= migrations.length) return;
   throw new LinesideError(
