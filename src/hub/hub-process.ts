@@ -17,7 +17,8 @@ import { hubStatus } from '../shared/host/status-text.ts';
 import { promisedSockets } from '../shared/host/systemd-sockets.ts';
 import { createHostTelemetry } from '../shared/host/telemetry.ts';
 import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
-import { closeQuietly } from '../shared/storage/open.ts';
+import { closeQuietly, type Migrations } from '../shared/storage/open.ts';
+import { afterTrial, bringUp, isSlotOnTrial, onTrial, partOnTrial } from './bring-up.ts';
 import { openBroker, topicOf } from './brokers.ts';
 import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
@@ -47,11 +48,18 @@ const WEBHOOKS_STOP_MS = 10_000;
  * Throws CONFLICT if another hub uses the same data, and the errors of openRefdataFile. Its stop ends requests, gives messages in
  * flight to the broker outbox.stop_grace_ms, closes the file.
  */
-export function startHub(start: ServiceStart): Promise<ServiceProcess> {
-  return startParts(start.logger, (onStop) => build(start, onStop));
+export function startHub(start: ServiceStart, before: Partial<Before> = {}): Promise<ServiceProcess> {
+  const { migrations = hubMigrations, isOnTrial = isSlotOnTrial } = before;
+  return startParts(start.logger, (onStop) => build(start, { migrations, isOnTrial }, onStop));
 }
 
-async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceProcess, 'stop'>> {
+interface Before {
+  readonly migrations: Migrations;
+  /** The running slot is on trial. */
+  readonly isOnTrial: () => boolean;
+}
+
+async function build(start: ServiceStart, before: Before, onStop: OnStop): Promise<Omit<ServiceProcess, 'stop'>> {
   const { config, logger, version, stage } = start;
   limitHeapGrowth();
   const { dir, runtimeDir } = config.data;
@@ -61,6 +69,8 @@ async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceP
   await makeDirectory('data.runtime_dir', runtimeDir);
 
   stage('checking refdata.db');
+  if (!(await bringUp(start, before.migrations, before.isOnTrial)))
+    return buildOnTrial(start, before.isOnTrial, onStop);
   const store = openStore(start, onStop);
   const path = join(dir, refdataFileName);
   const { maxImportBytes } = config.http;
@@ -112,6 +122,44 @@ async function build(start: ServiceStart, onStop: OnStop): Promise<Omit<ServiceP
     ...(address === undefined ? [] : [{ name: 'HTTP', answers: () => httpAnswers(address) }]),
   ];
   const status = (): string => [...serving.faults(), statusOf(store, outbox, admin)].join('; ');
+  return { addresses: serving.addresses, healthReport: { checks, status } };
+}
+
+/**
+ * A hub that does not open refdata.db: what needs the file is answered with 503, and nothing is sent. The slot check keeps the slot
+ * if it stays up, and then it is started again.
+ */
+async function buildOnTrial(
+  start: ServiceStart,
+  isOnTrial: () => boolean,
+  onStop: OnStop,
+): Promise<Omit<ServiceProcess, 'stop'>> {
+  const { config, logger, version } = start;
+  logger.warn('update on trial: refdata.db is migrated when the update is kept', {
+    until: '503 for all that needs it',
+  });
+  const host = startTelemetry(start, onStop);
+  const serving = await startHttpServer({
+    config,
+    refdata: partOnTrial(),
+    outbox: partOnTrial(),
+    webhooks: partOnTrial(),
+    storage: partOnTrial<HttpParts['storage']>(),
+    trouble: onTrial,
+    host,
+    line: openLine(start, onStop),
+    tokens: new TokenReader(config.auth.tokensFile, systemClock, logger),
+    consoleDir,
+    clock: systemClock,
+    logger,
+    version,
+  });
+  onStop({ what: 'HTTP', stop: () => serving.stop() });
+  const endWait = afterTrial(isOnTrial, () => start.restart('the update was kept'));
+  onStop({ what: 'wait for the trial', stop: async () => endWait() });
+  const address = probedAddress(serving.listening);
+  const checks = address === undefined ? [] : [{ name: 'HTTP', answers: () => httpAnswers(address) }];
+  const status = (): string => [...serving.faults(), onTrial().message].join('; ');
   return { addresses: serving.addresses, healthReport: { checks, status } };
 }
 

@@ -7,7 +7,7 @@ import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { type Handed, type Loaded, load } from '../shared/config/load.ts';
 import { SystemdReport } from '../shared/host/health-report.ts';
 import { createNotifier } from '../shared/host/notify.ts';
-import { type ServiceProcess, type StopStep, stopAll } from '../shared/host/service-process.ts';
+import { type ServiceProcess, type ServiceStart, type StopStep, stopAll } from '../shared/host/service-process.ts';
 import type { HubChild } from './hub-child.ts';
 import { hubReloader, lineReloader, type Reloaded } from './reload.ts';
 
@@ -87,7 +87,10 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     const notifier = await createNotifier(process.env, logger);
     const systemd = new SystemdReport({ notifier, clock: systemClock, logger });
     report = systemd;
-    const running = await start({ asked, logger, version, report: systemd });
+    const ending = new AbortController();
+    void stopped.then(() => ending.abort());
+    const life = { ending: ending.signal, restart: askToStop };
+    const running = await start({ asked, logger, version, report: systemd, life });
     const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
     await systemd.up(running.healthReport);
@@ -104,6 +107,10 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     return status;
   } catch (error) {
     const { message, hint, code } = asLinesideError(error);
+    if (code === 'SHUTTING_DOWN') {
+      logger.info(`${who}stopped`, { why: message });
+      return EXIT_OK;
+    }
     report?.failed(`cannot start: ${message}`);
     logger.error(`${who}cannot start`, { error: message, ...(hint === '' ? {} : { hint }) });
     return code === 'CONFIG_INVALID' ? EXIT_USAGE : EXIT_FAILED;
@@ -165,6 +172,7 @@ interface Start {
   readonly logger: Logger;
   readonly version: string;
   readonly report: SystemdReport;
+  readonly life: Pick<ServiceStart, 'ending' | 'restart'>;
 }
 
 /** Each process loads its own half only. */
@@ -172,24 +180,26 @@ function start(how: Start): Promise<Running> {
   return how.asked.role === 'hub' ? startHub(how) : startLine(how);
 }
 
-async function startHub({ asked, logger, version, report }: Start): Promise<Running> {
+async function startHub({ asked, logger, version, report, life }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
   const reloader = hubReloader({ ...asked, logger });
   const configurationRefused = (): string => reloader.refused;
-  const hub = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
+  const stage = (text: string): void => report.stage(text);
+  const hub = await run({ config, logger, version, configurationRefused, stage, ...life });
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const stopMs = config.outbox.stopGraceMs + STOP_MS;
   return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloader.reload() };
 }
 
-async function startLine({ asked, logger, version, report }: Start): Promise<Running> {
+async function startLine({ asked, logger, version, report, life }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startLine: run, endThreads } = await import('../line/line-process.ts');
   const reloader = lineReloader({ ...asked, logger }, (changed) => line.configure(changed));
   const configurationRefused = (): string => reloader.refused;
-  const line = await run({ config, logger, version, configurationRefused, stage: (text) => report.stage(text) });
+  const stage = (text: string): void => report.stage(text);
+  const line = await run({ config, logger, version, configurationRefused, stage, ...life });
   const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
   const hub = await startHubChild(asked, logger);

@@ -3,7 +3,18 @@
  * sector and its directory entry stay where they are), and the request for a factory reset.
  */
 import { spawnSync } from 'node:child_process';
-import { closeSync, constants, fsyncSync, openSync, readFileSync, readSync, statSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
@@ -149,9 +160,19 @@ export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly 
   const { slot } = readBootFacts(target);
   const { good, trying } = readSlots(target.bootDir);
   // If the other slot waits to be tried, it keeps waiting.
-  if (good === slot && trying !== slot) return { slot, wasGood: true };
-  withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
-  return { slot, wasGood: false };
+  const wasGood = good === slot && trying !== slot;
+  if (!wasGood) withBoot(target, () => writeSlots(target.bootDir, settled(slot)));
+  endTrial(target.factsFile);
+  return { slot, wasGood };
+}
+
+/** The hub, which does not see the boot partition, reads here that the slot was kept. */
+function endTrial(factsFile: string): void {
+  const facts = readFileSync(factsFile, 'utf8');
+  if (!/^TRYING=yes$/m.test(facts)) return;
+  const made = `${factsFile}.new`;
+  writeFileSync(made, facts.replace(/^TRYING=yes$/m, 'TRYING=no'), { mode: 0o644 });
+  renameSync(made, factsFile);
 }
 
 /**

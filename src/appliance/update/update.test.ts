@@ -84,6 +84,8 @@ test('after a trial that came up the slot is good, and the next update goes to t
   assert.throws(() => next.install(next.bundle()), refusedAs('CONFLICT', /slot b is on trial/));
   assert.deepEqual(markGood(next.target), { slot: 'b', wasGood: false });
   assert.deepEqual(markGood(next.target), { slot: 'b', wasGood: true });
+  // The hub, which does not see slot.txt, waits for that.
+  assert.equal(readFileSync(box.at('facts'), 'utf8'), 'SLOT=b\nTRYING=no\n');
   // How the start began is no longer how it is.
   assert.equal(next.install(next.bundle()).slot, 'a');
   assertInstalled(next, 'a');

@@ -37,6 +37,7 @@ export const titles: Readonly<Record<ErrorCode, string>> = {
   STORAGE_FAILED: 'The storage failed',
   STORAGE_DAMAGED: 'The storage is damaged',
   NOT_READY: 'The service cannot work now',
+  UPDATE_ON_TRIAL: 'The update is on trial',
   METHOD_NOT_ALLOWED: 'This path has no such method',
   REQUEST_TIMEOUT: 'The request did not arrive in time',
   HEADERS_TOO_LARGE: 'The headers are too large',

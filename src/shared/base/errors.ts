@@ -48,6 +48,8 @@ export const errorCatalogue = {
   STORAGE_DAMAGED: { contract: 'INTERNAL_ERROR', grpc: 'DATA_LOSS', http: 500, retryable: false },
   /** The service cannot do its work, or not this yet; of /readyz the reasons begin with the code of what is in its way. */
   NOT_READY: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 503, retryable: true },
+  /** refdata.db is migrated when the update is kept: until then nothing is read or written. */
+  UPDATE_ON_TRIAL: { contract: 'INTERNAL_ERROR', grpc: 'UNAVAILABLE', http: 503, retryable: true },
   METHOD_NOT_ALLOWED: { contract: 'INVALID_ARGUMENT', grpc: 'UNIMPLEMENTED', http: 405, retryable: false },
   /** The request did not arrive whole in time. */
   REQUEST_TIMEOUT: { contract: 'INTERNAL_ERROR', grpc: 'DEADLINE_EXCEEDED', http: 408, retryable: true },

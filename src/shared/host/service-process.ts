@@ -13,6 +13,10 @@ export interface ServiceStart {
   readonly configurationRefused: () => string;
   /** Reports the step of the start under way. */
   readonly stage: (text: string) => void;
+  /** Aborted when the process was asked to stop, also during its start. */
+  readonly ending: AbortSignal;
+  /** Stops the process as a signal does; it is started again. */
+  readonly restart: (why: string) => void;
 }
 
 export interface ServiceProcess {

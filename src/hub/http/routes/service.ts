@@ -33,6 +33,7 @@ export function serviceRoutes(routes: Routes, { metrics, version, trouble, opena
     id: 'getMetrics',
     summary: 'Numbers for Prometheus',
     answer: { what: 'Text format 0.0.4.', raw: ['text/plain', { type: 'string' }] },
+    problems: ['UPDATE_ON_TRIAL'],
     handle: async ({ reply }) => reply.type(metrics.contentType).send(await metrics.text()),
   });
   route('GET /openapi.json', 'open', {

@@ -87,5 +87,11 @@ export const changingLine: readonly ErrorCode[] = [
   'QUEUE_FULL',
   'UNSUPPORTED',
 ];
-export const reading: readonly ErrorCode[] = [...guarded, 'INVALID_ARGUMENT', 'STORAGE_FAILED', 'STORAGE_DAMAGED'];
+export const reading: readonly ErrorCode[] = [
+  ...guarded,
+  'INVALID_ARGUMENT',
+  'STORAGE_FAILED',
+  'STORAGE_DAMAGED',
+  'UPDATE_ON_TRIAL',
+];
 export const writing: readonly ErrorCode[] = [...reading, 'TOO_LARGE', 'UNSUPPORTED_MEDIA', 'STORAGE_FULL'];

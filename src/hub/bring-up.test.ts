@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { recordingLogger } from '../shared/base/logger.fixture.ts';
+import { fill, mountSmall } from '../shared/base/small-disk.fixture.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { parseConfig } from '../shared/config/parse.ts';
+import type { ServiceStart } from '../shared/host/service-process.ts';
+import type { Migrations } from '../shared/storage/open.ts';
+import { bringUp } from './bring-up.ts';
+import { addDeliveries, bodiesAfter, bodiesBefore, connect, sampleIn } from './contents-migration.fixture.ts';
+import { contentsMigration } from './contents-migration.ts';
+import { startHub } from './hub-process.ts';
+import { hubMigrations } from './migrations.ts';
+
+const migrations: Migrations = [...hubMigrations.slice(0, 4), contentsMigration(5)];
+
+interface Rig {
+  readonly dir: string;
+  readonly path: string;
+  readonly start: ServiceStart;
+  readonly lines: readonly string[];
+  readonly stages: readonly string[];
+  readonly restarts: readonly string[];
+  readonly end: () => void;
+}
+
+function rig(dir: string): Rig {
+  const path = sampleIn(dir);
+  const { config, faults } = parseConfig(
+    { data: { dir, runtime_dir: dir }, http: { listen: ['unix:http.sock'] }, grpc: { listen: ['unix:grpc.sock'] } },
+    {},
+  );
+  assert.deepEqual(faults, []);
+  const { logger, lines } = recordingLogger();
+  const [stages, restarts]: string[][] = [[], []];
+  const ending = new AbortController();
+  const start: ServiceStart = {
+    config,
+    logger,
+    version: '9.9.9',
+    configurationRefused: () => '',
+    stage: (text) => void stages?.push(text),
+    ending: ending.signal,
+    restart: (why) => void restarts?.push(why),
+  };
+  return { dir, path, start, lines, stages: stages ?? [], restarts: restarts ?? [], end: () => ending.abort() };
+}
+
+/** Of the file and its write-ahead log; -shm is SQLite's scratch, and a reader begins an empty -wal where there is none. */
+function digest(path: string): string {
+  const hash = createHash('sha256').update(readFileSync(path));
+  const wal = `${path}-wal`;
+  return hash.update(existsSync(wal) ? readFileSync(wal) : '').digest('hex');
+}
+
+function bodiesOf(path: string, read: typeof bodiesAfter): ReadonlyMap<number, string | null> {
+  const connection = connect(path);
+  try {
+    return read(connection);
+  } finally {
+    connection.close();
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly type: string;
+  readonly json: { readonly code?: string; readonly detail?: string; readonly reasons?: readonly string[] };
+}
+
+function ask(dir: string, method: string, path: string, json?: unknown): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const headers = { 'content-type': 'application/json', 'if-match': '"1"' };
+    const asked = request({ socketPath: join(dir, 'http.sock'), method, path, headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('end', () => {
+        const type = response.headers['content-type'] ?? '';
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: response.statusCode ?? 0, type, json: type.includes('json') ? JSON.parse(text) : {} });
+      });
+    });
+    asked.on('error', reject);
+    asked.end(json === undefined ? undefined : JSON.stringify(json));
+  });
+}
+
+async function trialHub(t: TestContext, isOnTrial: () => boolean): Promise<Rig> {
+  const made = rig(temporaryDirectory(t));
+  const hub = await startHub(made.start, { migrations, isOnTrial });
+  t.after(() => hub.stop());
+  return made;
+}
+
+test('on trial the hub lives, is not ready, and answers 503 to all that needs the file, which stays as it is', async (t) => {
+  let trying = true;
+  const untouched = digest(sampleIn(temporaryDirectory(t)));
+  const { dir, path, lines, restarts } = await trialHub(t, () => trying);
+  assert.equal((await ask(dir, 'GET', '/healthz')).status, 200);
+  const ready = await ask(dir, 'GET', '/readyz');
+  assert.equal(ready.status, 503);
+  assert.match(ready.json.reasons?.[0] ?? '', /^UPDATE_ON_TRIAL: update on trial/);
+  const record = { businessKey: 'k', data: {}, validFrom: '2026-01-01T00:00:00+00:00' };
+  for (const [method, url, json] of [
+    ['POST', '/api/v1/dictionaries', { name: 'tools', title: 'Tools', scope: 'PUBLIC' }],
+    ['GET', '/api/v1/dictionaries'],
+    ['POST', '/api/v1/dictionaries/tools/records', record],
+    ['PUT', '/api/v1/dictionaries/tools/records/k', { data: {} }],
+    ['GET', '/api/v1/dictionaries/tools/records/k'],
+    ['POST', '/api/v1/imports', { items: [] }],
+    ['GET', '/api/v1/admin/outbox'],
+    ['GET', '/api/v1/admin/audit'],
+    ['GET', '/api/v1/admin/webhooks/deliveries'],
+    ['GET', '/api/v1/admin/webhooks/subscriptions'],
+    ['DELETE', '/api/v1/admin/webhooks/subscriptions/1'],
+    ['GET', '/api/v1/alerts'],
+    ['GET', '/metrics'],
+  ] as const) {
+    const { status, type, json: problem } = await ask(dir, method, url, json);
+    assert.deepEqual([method, url, status, problem.code], [method, url, 503, 'UPDATE_ON_TRIAL']);
+    assert.equal(type, 'application/problem+json');
+    assert.match(problem.detail ?? '', /update on trial/);
+  }
+  for (const url of ['/api/v1/whoami', '/api/v1/admin/host', '/openapi.json'])
+    assert.equal((await ask(dir, 'GET', url)).status, 200, url);
+  assert.equal(digest(path), untouched);
+  assert.ok(lines.some((line) => line.startsWith('warn update on trial')));
+  assert.deepEqual(restarts, []);
+  trying = false;
+  await until('restarted', () => restarts.length > 0);
+  assert.deepEqual(restarts, ['the update was kept']);
+});
+
+test('its report is one that the slot check keeps: up, with checks that answer', async (t) => {
+  const { start } = rig(temporaryDirectory(t));
+  const hub = await startHub(start, { migrations, isOnTrial: () => true });
+  t.after(() => hub.stop());
+  for (const check of hub.healthReport.checks) await check.answers();
+  assert.match(String(await hub.healthReport.status()), /update on trial/);
+});
+
+test('without a trial it migrates before the file is opened, with stages and log lines', async (t) => {
+  const { start, path, lines, stages } = rig(temporaryDirectory(t));
+  const was = bodiesOf(path, bodiesBefore);
+  const clock = new FakeClock();
+  const monoMs = clock.monoMs.bind(clock);
+  // Each look at the clock is 4 s later.
+  clock.monoMs = () => {
+    clock.advance(4_000);
+    return monoMs();
+  };
+  assert.equal(await bringUp(start, migrations, () => false, clock), true);
+  assert.deepEqual(bodiesOf(path, bodiesAfter), was);
+  assert.deepEqual(stages, [
+    'migrating refdata.db',
+    ...[5, 10, 15, 20, 25, 28].map((n) => `migrating refdata.db: ${n} of 28 rows`),
+  ]);
+  assert.deepEqual(lines, [
+    'info migration of refdata.db started rows=28',
+    'info migration of refdata.db moved=15 rows=28',
+    'info migration of refdata.db moved=28 rows=28',
+    'info migration of refdata.db completed rows=28 withoutBody=0 seconds=28',
+  ]);
+  assert.equal(await bringUp(start, migrations, () => true), true, 'nothing is left to move');
+});
+
+test('a start that is stopped ends between two batches, and the next one continues', async (t) => {
+  const { start, path, end, lines } = rig(temporaryDirectory(t));
+  const was = bodiesOf(path, bodiesBefore);
+  end();
+  await assert.rejects(
+    bringUp(start, migrations, () => false),
+    { code: 'SHUTTING_DOWN' },
+  );
+  const again = { ...start, ending: new AbortController().signal };
+  assert.equal(await bringUp(again, migrations, () => false), true);
+  assert.deepEqual(bodiesOf(path, bodiesAfter), was);
+  assert.ok(
+    lines.some((line) => line === 'info migration of refdata.db started rows=23'),
+    lines.join('\n'),
+  );
+});
+
+test('a half-moved file waits for the end of a trial too', async (t) => {
+  const { start, end } = rig(temporaryDirectory(t));
+  end();
+  await assert.rejects(
+    bringUp(start, migrations, () => false),
+    { code: 'SHUTTING_DOWN' },
+  );
+  assert.equal(await bringUp(start, migrations, () => true), false);
+});
+
+test('too little space: the start fails with both figures, on trial too, and nothing is changed', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-test-'));
+  if (!mountSmall(t, dir, 'size=64m')) return;
+  const { start, path } = rig(dir);
+  fill(join(dir, 'filler'), 8 * 1024 * 1024);
+  const before = digest(path);
+  const { mtimeMs } = statSync(path);
+  for (const isOnTrial of [true, false]) {
+    await assert.rejects(
+      bringUp(start, migrations, () => isOnTrial),
+      (error) =>
+        error instanceof LinesideError &&
+        error.code === 'STORAGE_FULL' &&
+        /^cannot migrate refdata.db: it needs up to \d{8} bytes of free space and has \d+; nothing was changed$/.test(
+          error.message,
+        ) &&
+        error.hint.startsWith('Try: '),
+    );
+  }
+  assert.deepEqual([digest(path), statSync(path).mtimeMs], [before, mtimeMs]);
+});
+
+test('a disk that fills up during the move stops it, and it continues when there is space', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-test-'));
+  if (!mountSmall(t, dir, 'size=96m')) return;
+  const { start, path } = rig(dir);
+  const connection = connect(path);
+  addDeliveries(connection, 20, 1, 200_000);
+  const was = bodiesBefore(connection);
+  connection.close();
+  const move = { ...contentsMigration(5).move, estimate: () => ({ rows: 48, bytes: 0 }) };
+  const unchecked: Migrations = [...migrations.slice(0, 4), { ...contentsMigration(5), move }];
+  fill(join(dir, 'filler'), 1024 * 1024);
+  await assert.rejects(
+    bringUp(start, unchecked, () => false),
+    (error) => error instanceof LinesideError && errorCatalogue[error.code].http === 507,
+  );
+  rmSync(join(dir, 'filler'));
+  assert.equal(await bringUp(start, migrations, () => false), true);
+  assert.deepEqual(bodiesOf(path, bodiesAfter), was);
+});
