@@ -92,6 +92,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'hub/hub-process.ts': {
     may: [
       ...hubRooms.filter((room) => room !== 'hub/kafka'),
+      'hub/bring-up.ts',
       'shared/storage',
       'shared/auth',
       'shared/config',
@@ -112,7 +113,18 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     may: [],
     because: 'who starts the hub knows it as a process, and nothing of its inside: it runs in the line process',
   },
-  'hub/migrations.ts': { may: ['shared/storage'], because: 'it is the tables, and no code' },
+  'hub/migrations.ts': {
+    may: ['shared/storage', 'hub/contents-migration.ts'],
+    because: 'it is the tables, and no code',
+  },
+  'hub/contents-migration.ts': {
+    may: ['shared/storage', 'hub/webhooks'],
+    because: 'it moves rows from the tables of one version to those of the next, as webhooks store them',
+  },
+  'hub/bring-up.ts': {
+    may: ['shared/storage', 'shared/host', 'hub/outbox', 'hub/http'],
+    because: 'it decides whether refdata.db is migrated now, and what the hub answers until then',
+  },
   'line/grpc': {
     may: ['line/port', 'line/log', 'shared/proto', 'shared/gen', 'shared/auth', 'shared/config'],
     because: 'the API serves the line and the log; it opens no database and no device itself',
@@ -251,6 +263,9 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/hub-process.ts -> hub/http': ['hub/http/server.ts'],
   'hub/hub-process.ts -> hub/health': ['hub/health/certificates.ts', 'hub/health/watch.ts'],
   'hub/brokers.ts -> hub/kafka': ['hub/kafka/broker.ts', 'hub/kafka/face.ts'],
+  'hub/contents-migration.ts -> hub/webhooks': ['hub/webhooks/delivery/contents.ts'],
+  'hub/bring-up.ts -> hub/outbox': ['hub/outbox/refdata-file.ts'],
+  'hub/bring-up.ts -> hub/http': ['hub/http/server.ts'],
   'hub/brokers.ts -> hub/outbox': ['hub/outbox/event.ts'],
   'hub/log-shipping.ts -> hub/kafka': ['hub/kafka/face.ts'],
   'hub/log-shipping.ts -> hub/outbox': ['hub/outbox/publisher/publisher.ts'],

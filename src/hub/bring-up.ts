@@ -8,6 +8,7 @@ import { LinesideError } from '../shared/base/errors.ts';
 import { realRoots, slot } from '../shared/host/sensors.ts';
 import type { ServiceStart } from '../shared/host/service-process.ts';
 import type { Migrations } from '../shared/storage/open.ts';
+import type { HttpParts } from './http/server.ts';
 import { moveRows, pendingRows } from './outbox/refdata-file.ts';
 
 /** A stage may take minutes, and an operator watches the log. */
@@ -69,16 +70,16 @@ export function onTrial(): LinesideError {
   });
 }
 
-/** In place of a part of the hub that needs refdata.db: every call of it, or of a part of it, throws UPDATE_ON_TRIAL. */
-export function partOnTrial<T extends object>(): T {
-  const part: object = new Proxy(
+/** In place of the parts of the hub that need refdata.db: every call of one, or of a part of one, throws UPDATE_ON_TRIAL. */
+export function partsOnTrial(): Pick<HttpParts, 'refdata' | 'outbox' | 'webhooks' | 'storage'> {
+  const part = new Proxy(
     () => {
       throw onTrial();
     },
     // No promise: `then` would be called.
-    { get: (_, name) => (name === 'then' ? undefined : part) },
-  );
-  return part as T;
+    { get: (_, name): unknown => (name === 'then' ? undefined : part) },
+  ) as never;
+  return { refdata: part, outbox: part, webhooks: part, storage: part };
 }
 
 /** Calls once the slot was kept; answers the end of the wait. */

@@ -14,7 +14,7 @@ import { type Connection, openExisting } from '../shared/storage/open.ts';
  * deliveries pending, retrying, delivered and rejected, some with a kept body. Two have lost an event, and the delivery with
  * the highest id was removed.
  */
-export const samplePath = join(import.meta.dirname, '../../test/migration/refdata-4.db.gz');
+const samplePath = join(import.meta.dirname, '../../test/migration/refdata-4.db.gz');
 
 /** The first 16 hex digits of SHA-256 of what that program would have sent of its deliveries 1 to 28; null: it had no body. */
 export const sampleBodies: readonly (string | null)[] = [

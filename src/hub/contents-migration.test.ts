@@ -200,10 +200,10 @@ test('a fault in one delivery keeps no other: it has no body, and the log names 
 test('a table whose pages are damaged stops it, and what was moved stays', (t) => {
   const { connection } = sample(t);
   const real = connection.prepare.bind(connection);
-  connection.prepare = ((sql: string) => {
+  connection.prepare = (sql: string) => {
     if (sql.startsWith('SELECT category')) throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
     return real(sql);
-  }) as typeof real;
+  };
   assert.throws(() => migrate(connection, withContents), /malformed/);
   assert.equal(rowsOf(connection, 'SELECT * FROM webhook_deliveries_4').length, 28);
 });

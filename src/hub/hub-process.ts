@@ -18,7 +18,7 @@ import { promisedSockets } from '../shared/host/systemd-sockets.ts';
 import { createHostTelemetry } from '../shared/host/telemetry.ts';
 import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
 import { closeQuietly, type Migrations } from '../shared/storage/open.ts';
-import { afterTrial, bringUp, isSlotOnTrial, onTrial, partOnTrial } from './bring-up.ts';
+import { afterTrial, bringUp, isSlotOnTrial, onTrial, partsOnTrial } from './bring-up.ts';
 import { openBroker, topicOf } from './brokers.ts';
 import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
@@ -141,10 +141,7 @@ async function buildOnTrial(
   const host = startTelemetry(start, onStop);
   const serving = await startHttpServer({
     config,
-    refdata: partOnTrial(),
-    outbox: partOnTrial(),
-    webhooks: partOnTrial(),
-    storage: partOnTrial<HttpParts['storage']>(),
+    ...partsOnTrial(),
     trouble: onTrial,
     host,
     line: openLine(start, onStop),

@@ -84,21 +84,19 @@ export function* migrating(connection: Database.Database, migrations: Migrations
   checkReadable(connection, migrations);
   const stored = versionOf(connection);
   const isNew = stored === 0;
-  let version = wholeVersion(stored);
-  while (version < migrations.length) {
-    const move = isNew ? undefined : moveOf(migrations[version]);
-    if (move !== undefined) {
-      yield* moving(connection, migrations, version + 1, move);
-      version += 1;
-      continue;
+  for (let version = wholeVersion(stored); version < migrations.length; version++) {
+    const ahead = migrations.slice(version);
+    const plain = isNew ? -1 : ahead.findIndex((migration) => moveOf(migration) !== undefined);
+    const together = plain < 0 ? ahead : ahead.slice(0, plain);
+    version += together.length;
+    if (together.length > 0) {
+      connection.transaction(() => {
+        for (const migration of together) connection.exec(sqlOf(migration));
+        setVersion(connection, version, oldestReader(migrations.slice(0, version)));
+      })();
     }
-    const from = version;
-    do version += 1;
-    while (version < migrations.length && (isNew || moveOf(migrations[version]) === undefined));
-    connection.transaction(() => {
-      for (const migration of migrations.slice(from, version)) connection.exec(sqlOf(migration));
-      setVersion(connection, version, oldestReader(migrations.slice(0, version)));
-    })();
+    const move = moveOf(migrations[version]);
+    if (move !== undefined) yield* moving(connection, migrations, version + 1, move);
   }
 }
 
