@@ -75,16 +75,25 @@ interface OldRow {
   readonly categories: string | null;
 }
 
+export interface Part {
+  /** Ids above this one. */
+  readonly after: number;
+  readonly limit: number;
+}
+
+const whole: Part = { after: 0, limit: -1 };
+
 /** What the program of version 4 sends of each delivery; null: it has no body. */
-export function bodiesBefore(connection: Connection): ReadonlyMap<number, string | null> {
+export function bodiesBefore(connection: Connection, part = whole): ReadonlyMap<number, string | null> {
   const rows = connection
-    .prepare<[], OldRow>(
+    .prepare<[Part], OldRow>(
       `SELECT d.id, d.nonce, d.first_event AS first, d.last_event AS last, d.events, d.occurred_at AS at, b.body AS kept,
          f.renderer, f.name, f.scopes, f.dictionaries, f.actions, f.categories
        FROM webhook_deliveries d LEFT JOIN webhook_bodies b ON b.delivery_id = d.id
-       LEFT JOIN webhook_forms f ON f.id = d.form_id ORDER BY d.id`,
+       LEFT JOIN webhook_forms f ON f.id = d.form_id
+       WHERE d.id > @after ORDER BY d.id LIMIT @limit`,
     )
-    .all();
+    .all(part);
   return new Map(rows.map((row) => [row.id, bodyBefore(connection, row)]));
 }
 
@@ -155,10 +164,10 @@ function element(envelope: string): string {
 }
 
 /** The same of version 5. */
-export function bodiesAfter(connection: Connection): ReadonlyMap<number, string | null> {
+export function bodiesAfter(connection: Connection, part = whole): ReadonlyMap<number, string | null> {
   const rows = connection
     .prepare<
-      [],
+      [Part],
       {
         readonly id: number;
         readonly nonce: string;
@@ -168,9 +177,10 @@ export function bodiesAfter(connection: Connection): ReadonlyMap<number, string 
       }
     >(
       `SELECT d.id, d.nonce, d.subscription_name AS name, c.occurred_at AS at, c.body
-       FROM webhook_deliveries d JOIN webhook_contents c ON c.id = d.content_id ORDER BY d.id`,
+       FROM webhook_deliveries d JOIN webhook_contents c ON c.id = d.content_id
+       WHERE d.id > @after ORDER BY d.id LIMIT @limit`,
     )
-    .all();
+    .all(part);
   return new Map(
     rows.map(({ id, nonce, name, at, body }) => {
       if (body === null) return [id, null];

@@ -9,6 +9,7 @@
  *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
  *   fleet [BOXES] [--tls] so many boxes lose one broker in the same moment (1,000); wants a quiet machine
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
+ *   migration [MIB]  a refdata.db of version 4 of that size, moved by a process that is killed 20 times (2,048)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
  */
@@ -77,6 +78,10 @@ const campaigns: Readonly<Record<string, Campaign>> = {
     },
   },
   webhooks: seeded('webhooks, rounds', 100, (rounds, seed) => webhookRounds(temporaryDirectory(), rounds, seed, say)),
+  migration: seeded('migration, MiB', 2_048, async (mib, seed) => {
+    const { migrationRun } = await import('./migration.ts');
+    return migrationRun(temporaryDirectory(), mib, 20, seed, say);
+  }),
   card: seeded('card, states', 2_000, (states, seed) => cardStates(temporaryDirectory(), states, seed, say)),
   // The generator of the end-to-end test, with more to do.
   fuzz: { usual: 20_000, run: (count) => runTests('test/e2e/*bad-input*.test.ts', { SOAK: String(count) }) },
