@@ -152,22 +152,22 @@ test('without a trial it migrates before the file is opened, with stages and log
   const was = bodiesOf(path, bodiesBefore);
   const clock = new FakeClock();
   const monoMs = clock.monoMs.bind(clock);
-  // Each look at the clock is 4 s later.
+  // Each look at the clock is 1 s later.
   clock.monoMs = () => {
-    clock.advance(4_000);
+    clock.advance(1_000);
     return monoMs();
   };
   assert.equal(await bringUp(start, migrations, () => false, clock), true);
   assert.deepEqual(bodiesOf(path, bodiesAfter), was);
   assert.deepEqual(stages, [
+    'checking the space for the migration of refdata.db',
     'migrating refdata.db',
     ...[5, 10, 15, 20, 25, 28].map((n) => `migrating refdata.db: ${n} of 28 rows`),
   ]);
   assert.deepEqual(lines, [
     'info migration of refdata.db started rows=28',
-    'info migration of refdata.db moved=15 rows=28',
-    'info migration of refdata.db moved=28 rows=28',
-    'info migration of refdata.db completed rows=28 withoutBody=0 seconds=28',
+    'info migration of refdata.db moved=20 rows=28',
+    'info migration of refdata.db completed rows=28 withoutBody=0 seconds=20',
   ]);
   assert.equal(await bringUp(start, migrations, () => true), true, 'nothing is left to move');
 });

@@ -11,7 +11,7 @@ import type { Migrations } from '../shared/storage/open.ts';
 import type { HttpParts } from './http/server.ts';
 import { moveRows, pendingRows } from './outbox/refdata-file.ts';
 
-/** A stage may take minutes, and an operator watches the log. */
+/** A stage that reports may take as long as it needs; an operator watches the log. */
 const stageEveryMs = 1_000;
 const logEveryMs = 10_000;
 /** Of deliveries without a body; their number is logged at the end. */
@@ -34,24 +34,26 @@ export async function bringUp(
   clock: Clock = systemClock,
 ): Promise<boolean> {
   const { dir } = config.data;
-  const rows = pendingRows(dir, migrations);
+  let stagedMs = clock.monoMs();
+  const alive = (text: string): void => {
+    if (clock.monoMs() - stagedMs < stageEveryMs) return;
+    stagedMs = clock.monoMs();
+    stage(text);
+  };
+  const rows = pendingRows(dir, migrations, () => alive('checking the space for the migration of refdata.db'));
   if (rows === undefined) return true;
   if (isOnTrial()) return false;
   const fromMs = clock.monoMs();
-  let [moved, faulty, stagedMs, loggedMs] = [0, 0, 0, fromMs];
+  let [moved, faulty, loggedMs] = [0, 0, fromMs];
   stage('migrating refdata.db');
   logger.info('migration of refdata.db started', { rows });
   for (const batch of moveRows(dir, migrations)) {
     moved += batch.rows;
     for (const fault of batch.faults)
       if (++faulty <= loggedFaults) logger.warn('migrated without its body', { delivery: fault });
-    const nowMs = clock.monoMs();
-    if (nowMs - stagedMs >= stageEveryMs) {
-      stagedMs = nowMs;
-      stage(`migrating refdata.db: ${moved} of ${rows} rows`);
-    }
-    if (nowMs - loggedMs >= logEveryMs) {
-      loggedMs = nowMs;
+    alive(`migrating refdata.db: ${moved} of ${rows} rows`);
+    if (clock.monoMs() - loggedMs >= logEveryMs) {
+      loggedMs = clock.monoMs();
       logger.info('migration of refdata.db', { moved, rows });
     }
     // Signals are heard here.

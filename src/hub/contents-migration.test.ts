@@ -318,7 +318,7 @@ test('the estimate is above what a file grows by, and the write-ahead log stays 
     addDeliveries(connection, transactions, subscriptions, dataBytes);
     connection.pragma('wal_checkpoint(TRUNCATE)');
     const { move } = contentsMigration();
-    const { rows, bytes } = move.estimate(connection);
+    const { rows, bytes } = move.estimate(connection, () => {});
     assert.equal(rows, 28 + transactions * subscriptions);
     const from = statSync(path).size;
     let wal = 0;

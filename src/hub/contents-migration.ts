@@ -131,7 +131,7 @@ function keyOf({ firstEvent, lastEvent, occurredAt }: Position, { firstId }: Tem
 }
 
 /** Of each content, all events of its range, whether the filter takes them or not, and its kept body. */
-function estimate(connection: Connection): Estimate {
+function estimate(connection: Connection, alive: () => void): Estimate {
   const tables = ['webhook_deliveries_4', 'webhook_deliveries'];
   const exists = connection.prepare<[string], number>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
   const table = tables.find((name) => exists.get(name) !== undefined);
@@ -150,6 +150,7 @@ function estimate(connection: Connection): Estimate {
   let [rows, bytes, after, firstEvent] = [0, 0, 0, 0];
   const seen = new Set<string>();
   for (let found = page.all(after, estimatedRows); found.length > 0; found = page.all(after, estimatedRows)) {
+    alive();
     for (const delivery of found) {
       // The first event never falls as the id rises: earlier keys do not come again.
       if (delivery.firstEvent !== firstEvent) seen.clear();

@@ -51,7 +51,7 @@ export async function migrationRun(
   const before = digestOf((part) => bodiesBefore(connection, part));
   const deliveries = Number(connection.prepare('SELECT count(*) FROM webhook_deliveries').pluck().get());
   const estimateFrom = performance.now();
-  const { rows, bytes } = contentsMigration().move.estimate(connection);
+  const { rows, bytes } = contentsMigration().move.estimate(connection, () => {});
   const estimateS = (performance.now() - estimateFrom) / 1_000;
   assert.equal(rows, deliveries);
   connection.close();
@@ -70,7 +70,8 @@ export async function migrationRun(
     const ended = once(child, 'exit');
     const moved = firstLine(child);
     await Promise.race([moved, ended]);
-    const killMs = killed < kills ? performance.now() + random.between(0, Math.min(3_000, fileMib * 15)) : Number.POSITIVE_INFINITY;
+    const killMs =
+      killed < kills ? performance.now() + random.between(0, Math.min(3_000, fileMib * 15)) : Number.POSITIVE_INFINITY;
     while (child.exitCode === null && performance.now() < killMs) {
       peaks.resident = Math.max(peaks.resident, residentOf(child));
       peaks.wal = Math.max(peaks.wal, existsSync(`${path}-wal`) ? statSync(`${path}-wal`).size : 0);
@@ -137,7 +138,7 @@ function program(dir: string): string {
     import { hubMigrations } from './src/hub/migrations.ts';
     import { moveRows, pendingRows } from './src/hub/outbox/refdata-file.ts';
     const [dir, migrations] = [${JSON.stringify(dir)}, [...hubMigrations.slice(0, 4), contentsMigration()]];
-    pendingRows(dir, migrations);
+    pendingRows(dir, migrations, () => {});
     console.log('begun');
     for (const batch of moveRows(dir, migrations));`;
 }

@@ -80,7 +80,7 @@ function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connec
  * Whether a migration has to move rows before openRefdataFile, and how many at most; undefined: not. Changes nothing. Throws
  * STORAGE_FULL if there is not enough space for it, and the errors of openRefdataFile.
  */
-export function pendingRows(dir: string, migrations: Migrations): number | undefined {
+export function pendingRows(dir: string, migrations: Migrations, alive: () => void): number | undefined {
   const path = join(dir, refdataFileName);
   if (sizeOf(path) === 0) return undefined;
   try {
@@ -90,7 +90,7 @@ export function pendingRows(dir: string, migrations: Migrations): number | undef
       const move = pendingMove(connection, migrations);
       if (move === undefined) return undefined;
       checked(path);
-      const { rows, bytes } = move.estimate(connection);
+      const { rows, bytes } = move.estimate(connection, alive);
       const pageSize = Number(connection.pragma('page_size', { simple: true }));
       checkSpace(dir, bytes, Number(connection.pragma('freelist_count', { simple: true })) * pageSize);
       return rows;

@@ -18,8 +18,8 @@ type Migration = string | { readonly sql: string; readonly breaksOlder: true; re
  * program without this migration opens the file, older or newer.
  */
 export interface Move {
-  /** Upper limit of the bytes by which the file grows, of a file of any version before; only reads. */
-  readonly estimate: (connection: Database.Database) => Estimate;
+  /** Upper limit of the bytes by which the file grows, of a file of any version before; only reads. `alive`: called now and then. */
+  readonly estimate: (connection: Database.Database, alive: () => void) => Estimate;
   /** Moves rows of a bounded number and size; of none: all are moved. */
   readonly batch: (connection: Database.Database) => Batch;
   readonly end: string;
