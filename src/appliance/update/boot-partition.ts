@@ -10,7 +10,6 @@ import {
   openSync,
   readFileSync,
   readSync,
-  renameSync,
   statSync,
   writeFileSync,
   writeSync,
@@ -169,10 +168,8 @@ export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly 
 /** The hub, which does not see the boot partition, reads here that the slot was kept. */
 function endTrial(factsFile: string): void {
   const facts = readFileSync(factsFile, 'utf8');
-  if (!/^TRYING=yes$/m.test(facts)) return;
-  const made = `${factsFile}.new`;
-  writeFileSync(made, facts.replace(/^TRYING=yes$/m, 'TRYING=no'), { mode: 0o644 });
-  renameSync(made, factsFile);
+  // In memory, and in place: it keeps its mode.
+  if (/^TRYING=yes$/m.test(facts)) writeFileSync(factsFile, facts.replace(/^TRYING=yes$/m, 'TRYING=no'));
 }
 
 /**
