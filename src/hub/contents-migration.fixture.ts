@@ -176,7 +176,7 @@ export function bodiesAfter(connection: Connection, part = whole): ReadonlyMap<n
         readonly body: string | Buffer | null;
       }
     >(
-      `SELECT d.id, d.nonce, d.subscription_name AS name, c.occurred_at AS at, c.body
+      `SELECT d.id, coalesce(d.nonce, c.nonce) AS nonce, d.subscription_name AS name, c.occurred_at AS at, c.body
        FROM webhook_deliveries d JOIN webhook_contents c ON c.id = d.content_id
        WHERE d.id > @after ORDER BY d.id LIMIT @limit`,
     )

@@ -43,14 +43,22 @@ function stateOf(connection: Connection): unknown {
     subscriptions: rowsOf(connection, `SELECT ${names} FROM webhook_subscriptions ORDER BY id`),
     attempts: rowsOf(connection, 'SELECT * FROM webhook_attempts'),
     answers: rowsOf(connection, 'SELECT * FROM webhook_answers'),
-    progress: rowsOf(connection, 'SELECT * FROM webhook_progress'),
+    progress: rowsOf(connection, 'SELECT last_event, run_ms, boot_id, boot_ms FROM webhook_progress'),
     events: rowsOf(connection, 'SELECT * FROM outbox'),
     sequences: rowsOf(
       connection,
-      `SELECT name, seq FROM sqlite_sequence WHERE name IN ('webhook_deliveries', 'webhook_answers', 'webhook_subscriptions')
-       ORDER BY name`,
+      `SELECT name, seq FROM sqlite_sequence WHERE name IN ('webhook_answers', 'webhook_subscriptions') ORDER BY name`,
     ),
+    lastDelivery: connection.prepare(lastDelivery(connection)).pluck().get(),
   };
+}
+
+/** Also when the newest deliveries were removed. */
+function lastDelivery(connection: Connection): string {
+  const names = rowsOf(connection, "SELECT name FROM pragma_table_info('webhook_progress')");
+  return names.some((row) => (row as { name: string }).name === 'last_delivery')
+    ? 'SELECT last_delivery FROM webhook_progress'
+    : "SELECT seq FROM sqlite_sequence WHERE name = 'webhook_deliveries'";
 }
 
 interface Before {
@@ -67,6 +75,10 @@ function isMoved(connection: Connection, { state, bodies }: Before): void {
   assert.deepEqual(stateOf(connection), state);
   assert.equal(connection.pragma('user_version', { simple: true }), 5);
   assert.equal(connection.prepare('SELECT version FROM oldest_reader').pluck().get(), 5);
+  // All deliveries of a content are between its id, which is that of the first, and its last.
+  const outside = `SELECT c.id FROM webhook_contents c WHERE
+    (c.id, c.last_delivery) IS NOT (SELECT min(d.id), max(d.id) FROM webhook_deliveries d WHERE d.content_id = c.id)`;
+  assert.deepEqual(rowsOf(connection, outside), []);
   assert.deepEqual(connection.pragma('integrity_check', { simple: true }), 'ok');
 }
 
