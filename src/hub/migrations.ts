@@ -3,6 +3,7 @@
  * strings as in base/instant.ts, JSON is text; `..._run_ms` are running time (webhooks, running-time.ts).
  */
 import type { Migrations } from '../shared/storage/open.ts';
+import { contentsMigration } from './contents-migration.ts';
 
 export const hubMigrations: Migrations = [
   `
@@ -288,55 +289,5 @@ CREATE TRIGGER outbox_next_of_key AFTER DELETE ON outbox_deferred WHEN OLD.due_m
     WHERE id = (SELECT min(id) FROM outbox_deferred WHERE scope = OLD.scope AND key = OLD.key);
 END;
 `,
-  {
-    breaksOlder: true,
-    sql: `
-DROP TABLE webhook_forms;
-DROP TABLE webhook_bodies;
-DROP TABLE webhook_deliveries;
-ALTER TABLE webhook_subscriptions DROP COLUMN form_id;
--- Ids of deliveries are never used twice.
-ALTER TABLE webhook_progress ADD COLUMN last_delivery INTEGER NOT NULL DEFAULT 0;
--- What deliveries carry: the events of a transaction that a filter takes, made once and shared by their deliveries.
-CREATE TABLE webhook_contents (
-  -- Of the first of its deliveries. All are between the first and the last; others may be, too.
-  id INTEGER PRIMARY KEY,
-  last_delivery INTEGER NOT NULL,
-  -- 16 hex digits of chance: deliveryId is "<id>-<nonce>", unique also when a backup takes ids back.
-  nonce TEXT NOT NULL,
-  -- When it was planned.
-  occurred_at TEXT NOT NULL,
-  -- JSON list: of its events.
-  scopes TEXT NOT NULL,
-  events INTEGER NOT NULL,
-  -- Elements with commas between: JSON, or as a BLOB deflated. NULL: not kept any more.
-  body
-);
-CREATE TABLE webhook_deliveries (
-  id INTEGER PRIMARY KEY,
-  -- NULL: that of its contents. An older version gave each its own.
-  nonce TEXT,
-  subscription_id INTEGER NOT NULL,
-  -- When it was planned.
-  subscription_name TEXT NOT NULL,
-  content_id INTEGER NOT NULL,
-  -- pending, retrying, delivered, rejected, failed
-  state TEXT NOT NULL,
-  -- Attempts made in all, and those made when it was last sent again by hand: the schedule counts from there.
-  attempts INTEGER NOT NULL,
-  attempts_before INTEGER NOT NULL,
-  due_run_ms INTEGER NOT NULL,
-  -- NULL while it waits.
-  ended_at TEXT,
-  ended_run_ms INTEGER
-);
--- Never attempted, in the order in which they were planned: led by the subscription, each delivery of an event would be on a page
--- of its own (200 subscriptions: 780 KB written for each event, 114 KB so).
-CREATE INDEX webhook_new ON webhook_deliveries (id, subscription_id) WHERE state = 'pending' AND attempts = 0;
--- To be sent again.
-CREATE INDEX webhook_again ON webhook_deliveries (subscription_id, due_run_ms, id)
-  WHERE state IN ('pending', 'retrying') AND attempts > 0;
-CREATE INDEX webhook_review ON webhook_deliveries (state, id) WHERE state IN ('rejected', 'failed');
-`,
-  },
+  contentsMigration(),
 ];
