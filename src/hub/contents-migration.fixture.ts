@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, inflateSync } from 'node:zlib';
+import type { Statement } from 'better-sqlite3';
 import { type Connection, openExisting } from '../shared/storage/open.ts';
 
 /**
@@ -94,7 +95,10 @@ export function bodiesBefore(connection: Connection, part = whole): ReadonlyMap<
        WHERE d.id > @after ORDER BY d.id LIMIT @limit`,
     )
     .all(part);
-  return new Map(rows.map((row) => [row.id, bodyBefore(connection, row)]));
+  const eventsOf = connection.prepare<[number, number], Event>(
+    'SELECT scope, dictionary, category, action, body FROM outbox_events WHERE id BETWEEN ? AND ? ORDER BY id',
+  );
+  return new Map(rows.map((row) => [row.id, bodyBefore(eventsOf, row)]));
 }
 
 interface Event {
@@ -105,7 +109,9 @@ interface Event {
   readonly body: string;
 }
 
-function bodyBefore(connection: Connection, row: OldRow): string | null {
+type EventsOf = Statement<[number, number], Event>;
+
+function bodyBefore(eventsOf: EventsOf, row: OldRow): string | null {
   try {
     if (row.renderer === null) return null;
     if (row.kept !== null) return inflateSync(row.kept).toString();
@@ -116,10 +122,7 @@ function bodyBefore(connection: Connection, row: OldRow): string | null {
       list,
     );
     const isOne = row.first === row.last && row.events === 1;
-    const events = connection
-      .prepare<[number, number], Event>(
-        'SELECT scope, dictionary, category, action, body FROM outbox_events WHERE id BETWEEN ? AND ? ORDER BY id',
-      )
+    const events = eventsOf
       .all(row.first, row.last)
       .filter(
         ({ scope, dictionary, category, action }) =>
