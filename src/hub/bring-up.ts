@@ -68,7 +68,7 @@ export async function bringUp(
 
 export function onTrial(): LinesideError {
   return new LinesideError('UPDATE_ON_TRIAL', 'update on trial: refdata.db is migrated when the update is kept', {
-    hint: 'Try again in a minute: lineside update status shows the trial.',
+    hint: 'Try: lineside update status',
   });
 }
 

@@ -279,3 +279,20 @@ test('refdata.db-wal removed alone: nothing is lost', async (t) => {
   t.after(() => reader.close());
   assert.equal(reader.prepare('SELECT count(*) FROM outbox').pluck().get(), 2);
 });
+
+test('a file that holds more than the budget and its reserve refuses changes, and is still written for its own needs', async (t) => {
+  const { store, dir, clock } = temporaryStore(t);
+  await store.commit(author, (change) => {
+    for (let n = 0; n < 10; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(1024 * 1024) } }));
+  });
+  await store.close();
+  // As after the limit was lowered, or after a migration that needed more.
+  const again = openStoreIn(t, dir, { clock, maxBytes: 1024 * 1024 });
+  await assert.rejects(
+    again.commit(author, (change) => change.emit(recordEvent('more'))),
+    { code: 'STORAGE_FULL' },
+  );
+  await again.maintain(() => {
+    again.connection.exec('INSERT INTO webhook_answers (body) VALUES (randomblob(2097152))');
+  });
+});
