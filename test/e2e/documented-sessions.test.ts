@@ -97,6 +97,7 @@ const elsewhere: readonly (readonly [page: string, command: string, reason: stri
   ['docs/how-to/operator/ssh-and-ansible.md', 'scp', OTHER_BOX],
   ['docs/how-to/operator/update.md', 'lineside update install', 'needs slots; test/image/appliance.test.ts'],
   ['docs/how-to/operator/update.md', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
+  ['docs/how-to/operator/update.md', 'journalctl', SYSTEM],
   ['docs/how-to/technician/find-a-box.md', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
   ['docs/reference/journal.md', 'journalctl', SYSTEM],
   ['docs/tutorials/first-box.md', 'sudo dd', CARD],
