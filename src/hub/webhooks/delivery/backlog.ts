@@ -73,7 +73,7 @@ export class Backlog {
     this.#served = new Map(served.map((subscription) => [subscription.id, subscription]));
     const ids = served.map(({ id }) => id);
     const left = before.filter((id) => !this.#served.has(id));
-    for (const id of left) this.#ahead.delete(id);
+    for (const id of left) for (const read of [this.#ahead, this.#readTo]) read.delete(id);
     const added = this.nextDue.keep(ids);
     this.#find(added);
     const halfOpen = added.filter((id) => this.#tried(() => rows.sql.latestState.get(id)) === 'retrying');
@@ -91,9 +91,10 @@ export class Backlog {
 
   /** It waits again, as before: its attempt does not count, or it was changed by others. */
   released({ id, subscriptionId, attempts }: PendingDelivery): void {
-    if (attempts > 0) return;
+    const readTo = this.#readTo.get(subscriptionId);
+    if (attempts > 0 || readTo === undefined) return;
     this.#ahead.delete(subscriptionId);
-    this.#readTo.set(subscriptionId, Math.min(this.#readTo.get(subscriptionId) ?? 0, id - 1));
+    this.#readTo.set(subscriptionId, Math.min(readTo, id - 1));
   }
 
   /** Whether an attempt under way may continue. */
