@@ -132,8 +132,11 @@ const gone: Template = {
 
 /** `batchRows`: moved in a transaction, 0.2 s or 6 MiB of write-ahead log at most. */
 export function contentsMigration(batchRows = 2_000) {
-  const batch = (connection: Connection): Batch => new Mover(connection).batch(batchRows);
-  return { sql: begin, breaksOlder: true, move: { estimate, batch, end } satisfies Move } as const;
+  const batches = (connection: Connection): (() => Batch) => {
+    const mover = new Mover(connection);
+    return () => mover.batch(batchRows);
+  };
+  return { sql: begin, breaksOlder: true, move: { estimate, batches, end } satisfies Move } as const;
 }
 
 /** The key by which deliveries share their content. */
@@ -202,7 +205,7 @@ class Templates {
 class Mover {
   readonly #sql;
   readonly #templates: Templates;
-  readonly #faults: string[] = [];
+  #faults: string[] = [];
   #bytes = 0;
 
   constructor(connection: Connection) {
@@ -213,6 +216,8 @@ class Mover {
   batch(batchRows: number): Batch {
     const { page, insert, removeDeliveries, removeBodies, removeContents } = this.#sql;
     let [rows, last, firstEvent] = [0, 0, 0];
+    this.#bytes = 0;
+    this.#faults = [];
     for (const delivery of page.all(batchRows)) {
       const template = this.#templates.get(delivery.templateId);
       insert.run({ id: delivery.id, name: template.name, contentId: this.#contentOf(delivery, template) });

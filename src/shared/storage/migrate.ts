@@ -20,8 +20,8 @@ type Migration = string | { readonly sql: string; readonly breaksOlder: true; re
 export interface Move {
   /** Upper limit of the bytes by which the file grows, of a file of any version before; only reads. `alive`: called now and then. */
   readonly estimate: (connection: Database.Database, alive: () => void) => Estimate;
-  /** Moves rows of a bounded number and size; of none: all are moved. */
-  readonly batch: (connection: Database.Database) => Batch;
+  /** Each call moves rows of a bounded number and size; of none: all are moved. */
+  readonly batches: (connection: Database.Database) => () => Batch;
   readonly end: string;
 }
 
@@ -108,7 +108,7 @@ function* moving(connection: Database.Database, migrations: Migrations, version:
       setVersion(connection, half, half);
     })();
   }
-  const next = connection.transaction(() => move.batch(connection));
+  const next = connection.transaction(move.batches(connection));
   for (let batch = next(); batch.rows > 0; batch = next()) {
     connection.pragma('wal_checkpoint(PASSIVE)');
     yield batch;
