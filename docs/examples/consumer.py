@@ -43,15 +43,15 @@ def main():
     try:
         while True:
             messages = consumer.consume(500, timeout=1)
-            if not messages:
-                continue
-            with base:  # one transaction for what was read; if the program ends before the commit, the events come again
-                for message in messages:
-                    if message.error() is None:
-                        take(base, message)
-                    elif message.error().code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it appears when a box has connected
-                        raise KafkaException(message.error())
-            consumer.commit(asynchronous=False)
+            for error in filter(None, (message.error() for message in messages)):
+                if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:  # it appears when a box has connected
+                    raise KafkaException(error)
+            events = [message for message in messages if message.error() is None]
+            if events:
+                with base:  # one transaction for what was read; if the program ends before the commit, they come again
+                    for event in events:
+                        take(base, event)
+                consumer.commit(asynchronous=False)
     finally:
         consumer.close()
 
