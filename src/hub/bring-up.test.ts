@@ -139,6 +139,23 @@ test('on trial the hub lives, is not ready, and answers 503 to all that needs th
   assert.deepEqual(restarts, ['the update was kept']);
 });
 
+test('the start after the trial migrates, and the hub works with what waited', async (t) => {
+  const { start, dir, path } = rig(temporaryDirectory(t));
+  const bodies = bodiesOf(path, bodiesBefore);
+  const hub = await startHub(start, { isOnTrial: () => false });
+  t.after(() => hub.stop());
+  assert.equal((await ask(dir, 'GET', '/readyz')).status, 200);
+  const answer = await ask(dir, 'GET', '/api/v1/admin/webhooks/deliveries?state=rejected');
+  const rejected = (answer.json as { readonly items?: readonly { readonly deliveryId: string }[] }).items ?? [];
+  assert.equal(rejected.length, 5);
+  for (const { deliveryId } of rejected)
+    assert.equal((await ask(dir, 'POST', `/api/v1/admin/webhooks/deliveries/${deliveryId}/resend`, {})).status, 200);
+  const made = { name: 'machines', title: 'Machines', scope: 'PUBLIC' };
+  assert.equal((await ask(dir, 'POST', '/api/v1/dictionaries', made)).status, 201);
+  const after = bodiesOf(path, bodiesAfter);
+  for (const [id, body] of bodies) if (body !== null && after.has(id)) assert.equal(after.get(id), body);
+});
+
 test('its report is one that the slot check keeps: up, with checks that answer', async (t) => {
   const { start } = rig(temporaryDirectory(t));
   const hub = await startHub(start, { migrations, isOnTrial: () => true });
