@@ -1,4 +1,4 @@
-/** The installed service under systemd: what systemctl says and does, and what the two processes do to each other. */
+/** The installed service under systemd: what systemctl says and does. That a killed process comes back alone: versions.test.ts. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
@@ -105,26 +105,6 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
       [(await heard('lineside')) > (counts[0] ?? 0), (await heard('lineside-hub')) > (counts[1] ?? 0)],
       [true, true],
     );
-  });
-
-  test('the hub killed does not touch the line, and comes back', async () => {
-    const [line, hub] = await pids();
-    await box.sh(`kill -KILL ${hub}`);
-    await box.sh('lineside send "without the hub"');
-    await until('the bytes on the line', () => box.received().toString().endsWith('without the hub'));
-    await box.until('another hub', `[ "$(systemctl show --value --property=MainPID lineside-hub)" != ${hub} ]`);
-    await ready();
-    assert.equal((await pids())[0], line);
-  });
-
-  test('the line killed comes back with its port and log; who calls meanwhile waits and is answered', async () => {
-    const [line, hub] = await pids();
-    await box.sh(`kill -KILL ${line}`);
-    // Its socket is systemd's and stays open.
-    assert.match(await box.sh('lineside devices'), /ttyFIELD/);
-    await box.until('the port open again', 'lineside status | grep "open /dev/ttyFIELD"');
-    assert.match(await box.sh('lineside log --json'), new RegExp(Buffer.from('without the hub').toString('hex')));
-    assert.equal((await pids())[1], hub);
   });
 
   test('a process that hangs is killed by its watchdog and started again', async () => {

@@ -53,7 +53,7 @@ const elsewhere: readonly (readonly [page: string, command: string, reason: stri
   [
     'docs/how-to/integrator/events.md',
     'lineside outbox dead-letters',
-    'needs a dead letter; test/e2e/hub-broker.test.ts',
+    'needs a dead letter; src/hub/http/operations.test.ts',
   ],
   ['docs/how-to/integrator/log-upstream.md', 'systemctl', SYSTEM],
   ['docs/how-to/integrator/log-upstream.md', 'journalctl', SYSTEM],

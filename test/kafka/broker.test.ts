@@ -13,7 +13,7 @@ before(async () => {
   if (brokerMissing === false) kafka = await startBroker(killable);
 });
 
-describe('a broker at work', { skip: brokerMissing }, () => {
+describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
   const byScram = (over: Partial<KafkaOptions> = {}): KafkaOptions => ({
     ...optionsFor(kafka.sasl),
     securityProtocol: 'sasl_ssl',
