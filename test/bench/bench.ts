@@ -1,7 +1,7 @@
 /**
- * npm run bench -- line|outbox|webhooks|upstream [row ...] [--quick] [--save] [--json FILE]
+ * npm run bench -- line|outbox|webhooks|upstream|box [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
- * cc, strace and ser2net, the outbox's and upstream's Java and Maven (Apache Kafka), upstream's also cc; rows whose tools
+ * cc, strace and ser2net, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc; rows whose tools
  * are missing say so. Run it on a quiet machine. LINESIDE_E2E_BUILD names another build than build/: to hold two against
  * each other.
  */
@@ -20,6 +20,7 @@ const suites: Readonly<Record<string, () => Promise<{ readonly rows: readonly Ro
   outbox: () => import('./outbox/rows.ts'),
   webhooks: () => import('./webhooks/rows.ts'),
   upstream: () => import('./upstream/rows.ts'),
+  box: () => import('./box/rows.ts'),
 };
 
 const { values, positionals } = parseArgs({

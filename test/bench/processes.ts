@@ -63,6 +63,17 @@ export function processSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
+/** Context switches of all threads that live now. */
+export function switches(pid: number): { readonly voluntary: number; readonly forced: number } {
+  let [voluntary, forced] = [0, 0];
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    const status = readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8');
+    voluntary += fieldOf(status, 'voluntary_ctxt_switches');
+    forced += fieldOf(status, 'nonvoluntary_ctxt_switches');
+  }
+  return { voluntary, forced };
+}
+
 /** CPU seconds that a process takes for what `work` does. */
 export async function cpuOf<T>(
   pid: number,

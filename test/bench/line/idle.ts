@@ -1,10 +1,12 @@
 /** Both processes with nothing to do: context switches, which wake a core that could sleep. */
-import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startBoth } from '../../e2e/hub.ts';
+import { switches } from '../processes.ts';
 import { judge, type Row } from '../table.ts';
 
 const AIM_PER_S = 10;
+/** The others are the work of other processes. */
+const voluntary = (pid: number): number => switches(pid).voluntary;
 /** By then the start is over, and what it left behind has been collected. */
 const SETTLE_MS = 20_000;
 
@@ -15,9 +17,9 @@ export const idle: Row = {
     const both = await startBoth();
     const pids = [both.linePid, both.pid()];
     await sleep(SETTLE_MS);
-    const before = pids.map(switchesOf);
+    const before = pids.map(voluntary);
     await sleep(seconds * 1_000);
-    const [line = Number.NaN, hub = Number.NaN] = pids.map((pid, i) => (switchesOf(pid) - (before[i] ?? 0)) / seconds);
+    const [line = Number.NaN, hub = Number.NaN] = pids.map((pid, i) => (voluntary(pid) - (before[i] ?? 0)) / seconds);
     await both.stop();
     return [
       {
@@ -31,13 +33,3 @@ export const idle: Row = {
     ];
   },
 };
-
-/** Voluntary ones: the others are the work of other processes. */
-function switchesOf(pid: number): number {
-  let switches = 0;
-  for (const task of readdirSync(`/proc/${pid}/task`)) {
-    const status = readFileSync(`/proc/${pid}/task/${task}/status`, 'utf8');
-    switches += Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(status)?.[1]);
-  }
-  return switches;
-}

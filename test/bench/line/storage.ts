@@ -1,13 +1,12 @@
 /** What the card has to bear: bytes written to storage for each byte of the line, checkpoints and the final close included. */
-import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { deviceBytes } from '../card.ts';
 import { accountedIn, io, ioIn } from '../processes.ts';
 import { allStored, startLineside } from '../stations.ts';
 import { judge, type Line, type Row } from '../table.ts';
 
 const BITS_PER_BYTE = 10;
-const SECTOR_BYTES = 512;
 
 const cases = [
   { baud: 9_600, writeBytes: 1, aim: 8, what: 'byte by byte' },
@@ -20,10 +19,10 @@ export const storage: Row = {
   name: 'storage',
   async run({ quick, say }) {
     const seconds = quick ? 15 : 120;
-    const before = deviceBytes();
+    const before = deviceBytes('/tmp');
     // At the same time: they take no CPU to speak of, and each is charged for its own bytes.
     const lines = await Promise.all(cases.map((one) => measure(one, seconds)));
-    const device = deviceBytes() - before;
+    const device = deviceBytes('/tmp') - before;
     const logged = cases.reduce((sum, { baud }) => sum + (baud / BITS_PER_BYTE) * seconds, 0);
     say(
       `the whole device meanwhile: ${(device / logged).toFixed(2)} bytes per logged byte, everybody's writes and the file system's journal included`,
@@ -52,16 +51,4 @@ async function measure({ baud, writeBytes, aim, what }: (typeof cases)[number], 
     aim: `at most ${aim}`,
     verdict: judge(whole <= aim),
   };
-}
-
-/** Bytes written to the device that holds the temporary directory, since the machine started; NaN: it has no account. */
-function deviceBytes(): number {
-  const { dev } = statSync('/tmp');
-  const name = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
-  try {
-    const sectors = readFileSync(`/sys/dev/block/${name}/stat`, 'utf8').trim().split(/\s+/)[6];
-    return Number(sectors) * SECTOR_BYTES;
-  } catch {
-    return Number.NaN;
-  }
 }

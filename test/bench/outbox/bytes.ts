@@ -6,6 +6,7 @@ import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { drained, outbox } from '../../e2e/hub-support.ts';
 import type { TestBroker } from '../../kafka/broker.ts';
 import { rowsBroker } from '../broker.ts';
+import { CARD_BYTES } from '../card.ts';
 import { accountedIn, io, ioIn } from '../processes.ts';
 import { type Line, type Row, rate, shown } from '../table.ts';
 import { type RowsHub, startHub } from './hub.ts';
@@ -18,11 +19,7 @@ const APART_MS = 40;
 const MIB = 1024 * 1024;
 /** outbox.max_bytes as it is shipped. */
 const LIMIT_BYTES = 2 * 1024 * MIB;
-/**
- * Of a 32 GB card of the industrial kind: 3,000 erasures of each cell, and three bytes written inside for each from
- * outside (small scattered writes), so 32 TB of ours; over ten years.
- */
-const CARD_BYTES = (32e9 * 3_000) / 3;
+/** Ten years. */
 const CARD_DAYS = 3_650;
 
 interface Cost {

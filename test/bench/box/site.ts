@@ -1,0 +1,232 @@
+/** A typical site around one box: the line's device and who polls it, webhook subscribers, changes, an open console. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openPty, type Pty } from '../../../src/line/port/simulated/simulated-line.ts';
+import { makeCa, signed } from '../../../src/shared/base/certificates.fixture.ts';
+import { until } from '../../../src/shared/base/wait.fixture.ts';
+import { serial } from '../../../src/shared/proto/services.ts';
+import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { openPort } from '../../e2e/faults.ts';
+import { type Both, startBoth } from '../../e2e/hub.ts';
+import type { HubApi } from '../../e2e/hub-api.ts';
+import { apiOf, drained, expect, outbox, sendBundle, update } from '../../e2e/hub-support.ts';
+import { addToken } from '../../e2e/run-cli.ts';
+import { DICTIONARY, dataOf, dictionary, keyOf } from '../outbox/samples.ts';
+import { SECRET } from '../webhooks/settings.ts';
+
+const BAUD = 9_600;
+const REQUEST_BYTES = 8;
+const ANSWER_BYTES = 45;
+const POLL_MS = 1_000;
+/** A UART hands over half its FIFO. */
+const BURST_BYTES = 8;
+const BURST_MS = (BURST_BYTES * 10 * 1_000) / BAUD;
+const SUBSCRIBERS = 5;
+const RECORDS = 1_000;
+/** As the page does while its view of the line is shown. */
+const CONSOLE_MS = 2_000;
+const CONSOLE_ENTRIES = 500;
+const DISK_BYTES = 4 * 1024 ** 3;
+
+export interface Subscribers {
+  readonly urls: readonly string[];
+  readonly caFile: string;
+  received(): number;
+  close(): void;
+}
+
+export interface BoxOptions {
+  readonly name: string;
+  readonly commitMs: number;
+  readonly bootstrap: string;
+  readonly subscribers: Subscribers;
+}
+
+export interface Site {
+  readonly both: Both;
+  /** On a file system of its own, if it could be made. */
+  readonly dir: string;
+  readonly hasOwnDisk: boolean;
+  /** Polls, changes and reads the console until the signal fires. */
+  busy(changeMs: number, signal: AbortSignal): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/** HTTPS on loopback, each on a port of its own; they accept everything. */
+export async function startSubscribers(): Promise<Subscribers> {
+  const dir = temporaryDirectory();
+  makeCa(dir);
+  signed(dir, 'subscriber', 'IP:127.0.0.1');
+  const [cert, key] = ['pem', 'key'].map((ext) => readFileSync(join(dir, `subscriber.${ext}`)));
+  let received = 0;
+  const servers: Server[] = [];
+  for (let n = 0; n < SUBSCRIBERS; n++) {
+    const server = createServer({ cert, key }, (request, response) => {
+      request.resume().once('end', () => response.writeHead(202, { 'content-length': 0 }).end());
+      received++;
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    servers.push(server);
+  }
+  return {
+    urls: servers.map((server) => `https://127.0.0.1:${(server.address() as AddressInfo).port}/hook`),
+    caFile: join(dir, 'ca.pem'),
+    received: () => received,
+    close() {
+      for (const server of servers) {
+        server.close();
+        server.closeAllConnections();
+      }
+    },
+  };
+}
+
+/** A box with its port open, its subscriptions, its records, and the broker connected. */
+export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxOptions): Promise<Site> {
+  const disk = ownDisk();
+  const dir = join(disk?.dir ?? temporaryDirectory(), 'box');
+  mkdirSync(dir);
+  const pty = openPty();
+  const config = {
+    device: { id: name },
+    serial: { extra_ports: [pty.slavePath] },
+    log: { commit_ms: commitMs },
+    kafka: { bootstrap, topic_prefix: `bench.${name}` },
+    webhooks: { allow_cidrs: ['127.0.0.0/8'], ca_file: subscribers.caFile },
+  };
+  await prepare(await startBoth({ dir, config }), subscribers.urls);
+  // Again, as after a power failure: the memory that the preparation took is not the site's.
+  const both = await startBoth({ dir, config });
+  const api = apiOf(both);
+  await openPort(both.client, pty.slavePath, { baudRate: BAUD });
+  await until('the broker is connected', async () => (await outbox(api)).broker.connected);
+  const token = await addToken(both.configFile, 'technician', 'operator');
+  answer(pty);
+  return {
+    both,
+    dir,
+    hasOwnDisk: disk !== undefined,
+    busy: (changeMs, signal) =>
+      Promise.all([poll(both, signal), change(api, changeMs, signal), openConsole(both, token, signal)]),
+    async close() {
+      await both.stop();
+      api.close();
+      pty.close();
+      disk?.close();
+    },
+  };
+}
+
+/** Once, before the site's own time: its records and its subscriptions. */
+async function prepare(both: Both, urls: readonly string[]): Promise<void> {
+  const api = apiOf(both);
+  await expect(201, api.post('/api/v1/dictionaries', dictionary));
+  const records = Array.from({ length: RECORDS }, (_, n) => ({
+    dictionary: DICTIONARY,
+    businessKey: keyOf(n),
+    data: dataOf(n),
+  }));
+  await expect(200, sendBundle(api, records));
+  for (const [n, url] of urls.entries())
+    await expect(201, api.post('/api/v1/admin/webhooks/subscriptions', { name: `site ${n}`, url, secret: SECRET }));
+  await drained(api);
+  await both.stop();
+}
+
+/** ext4 on a loop device: its statistics are this box's writes with the journal. Needs root. */
+function ownDisk(): { readonly dir: string; close(): void } | undefined {
+  const home = temporaryDirectory();
+  const [image, dir] = [join(home, 'image'), join(home, 'disk')];
+  mkdirSync(dir);
+  const run = (command: string, ...args: readonly string[]): boolean => spawnSync(command, args).status === 0;
+  // Nothing is left that the kernel would write later by itself; mounted as the image mounts its data.
+  const noLazyWrites = 'nodiscard,lazy_itable_init=0,lazy_journal_init=0';
+  const isMounted =
+    run('truncate', '-s', String(DISK_BYTES), image) &&
+    run('mkfs.ext4', '-q', '-m', '1', '-E', noLazyWrites, image) &&
+    run('mount', '-o', 'loop,noatime,nosuid,nodev', image, dir);
+  if (!isMounted) return undefined;
+  const close = (): void => void run('umount', '-l', dir);
+  process.once('exit', close);
+  return {
+    dir,
+    close() {
+      process.removeListener('exit', close);
+      close();
+    },
+  };
+}
+
+/** The device: a request of eight bytes is answered with 45, as fast as the line takes them. */
+function answer(pty: Pty): void {
+  const whole = Buffer.alloc(ANSWER_BYTES, 0x2a);
+  let heard = 0;
+  const send = async (): Promise<void> => {
+    const begin = performance.now();
+    for (let at = 0, n = 1; at < ANSWER_BYTES; at += BURST_BYTES, n++) {
+      await sleep(Math.max(0, begin + n * BURST_MS - performance.now()));
+      await pty.write(whole.subarray(at, at + BURST_BYTES));
+    }
+  };
+  pty.onData((bytes) => {
+    heard += bytes.length;
+    if (heard < REQUEST_BYTES) return;
+    heard = 0;
+    void send();
+  });
+}
+
+/** `act` every `everyMs` until the signal fires. */
+async function repeat(everyMs: number, signal: AbortSignal, act: (n: number) => Promise<unknown>): Promise<void> {
+  const begin = performance.now();
+  for (let n = 1; !signal.aborted; n++) {
+    await sleep(Math.max(0, begin + n * everyMs - performance.now()), undefined, { signal }).catch(() => {});
+    if (!signal.aborted) await act(n);
+  }
+}
+
+/** The site's application, over gRPC. */
+function poll({ client }: Both, signal: AbortSignal): Promise<void> {
+  const payload = Buffer.from([1, 3, 0, 0, 0, 20, 0x45, 0xc5]);
+  return repeat(POLL_MS, signal, async () => {
+    const { status, error } = await client.serial.sendPacket({ payload });
+    if (status !== serial.StatusCode.OK) throw new Error(`SendPacket: ${error}`);
+    let answered = 0;
+    while (answered < ANSWER_BYTES && !signal.aborted) {
+      await sleep(100);
+      answered += (await client.serial.receivePacket({}).catch(() => undefined))?.payload.length ?? 0;
+    }
+  });
+}
+
+function change(api: HubApi, everyMs: number, signal: AbortSignal): Promise<void> {
+  // Each time another record: scattered as a site's changes are.
+  return repeat(everyMs, signal, (n) => {
+    const at = (n * 379) % RECORDS;
+    return update(api, DICTIONARY, keyOf(at), 1, dataOf(at, 2));
+  });
+}
+
+/** The page's view of the line: its status every two seconds, and the log as it grows. */
+async function openConsole({ address }: Both, token: string, signal: AbortSignal): Promise<void> {
+  const get = async (path: string): Promise<Response> => {
+    const response = await fetch(`http://${address}${path}`, { headers: { authorization: `Bearer ${token}` }, signal });
+    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    return response;
+  };
+  const follow = async (): Promise<void> => {
+    const { body } = await get(`/api/v1/line/log?last=${CONSOLE_ENTRIES}&follow=true`);
+    for await (const _piece of body ?? []) if (signal.aborted) return;
+  };
+  const status = (): Promise<void> => repeat(CONSOLE_MS, signal, async () => (await get('/api/v1/line')).text());
+  const unlessOver = (error: unknown): void => {
+    if (!signal.aborted) throw error;
+  };
+  await (await get('/')).text();
+  await (await get('/api/v1/whoami')).text();
+  await Promise.all([follow().catch(unlessOver), status().catch(unlessOver)]);
+}
