@@ -13,7 +13,17 @@ import { Budget, type BudgetOptions, limitPages } from './budget.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Author } from './event.ts';
 import { storageError } from './storage-errors.ts';
-import { beginProgress, type Change, type Committed, Transactions, WriteSlot } from './transaction.ts';
+import {
+  beginProgress,
+  type Change,
+  type Committed,
+  closing,
+  type Requested,
+  Transactions,
+  tooMany,
+  WriteSlot,
+  waitLimit,
+} from './transaction.ts';
 
 export type { Change } from './transaction.ts';
 
@@ -51,6 +61,31 @@ const fullKeptMs = 60_000;
  */
 const lockWaitMs = 250;
 
+/** In one transaction: some 10 ms, and an fsync. */
+const maxTogether = 64;
+
+interface WaitingChange extends Requested {
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+}
+
+function settle(change: WaitingChange | undefined, run: () => unknown): void {
+  try {
+    change?.resolve(run());
+  } catch (error) {
+    change?.reject(error);
+  }
+}
+
+function raise(error: unknown): never {
+  throw error;
+}
+
+function sumOf(all: readonly Committed<unknown>[]): Pick<Committed<unknown>, 'rows' | 'waiting' | 'size'> {
+  const sum = (of: (one: Committed<unknown>) => number): number => all.reduce((total, one) => total + of(one), 0);
+  return { rows: sum(({ rows }) => rows), waiting: sum(({ waiting }) => waiting), size: sum(({ size }) => size) };
+}
+
 export class ChangeStore {
   /** For reading, outside transactions too. Nothing else writes with it. */
   readonly connection: Connection;
@@ -63,6 +98,8 @@ export class ChangeStore {
   readonly #checkpoints: Checkpoints;
   readonly #files: DatabaseFiles;
   readonly #slot = new WriteSlot();
+  /** In the order of their calls. */
+  #changes: WaitingChange[] = [];
   readonly #audit: Audit = (...record) => this.#transactions.rows.audit(...record);
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
@@ -123,15 +160,55 @@ export class ChangeStore {
   }
 
   /**
-   * One transaction, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write slot.
-   * Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (the queue is full), SHUTTING_DOWN,
-   * and with whatever `work` throws, after rolling back.
+   * All or nothing, on the medium when it resolves (synchronous=FULL). `work` runs at the end of this turn of the event loop,
+   * unless an import holds the write slot: changes of one turn share a transaction and its fsync. Rejects with STORAGE_FULL (disk
+   * or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (too many wait for an import), SHUTTING_DOWN, and with whatever `work`
+   * throws, after rolling back.
    */
   commit<T>(author: Author, work: (change: Change) => T): Promise<T> {
-    return this.#slot.run(true, () => this.#change(author, work));
+    if (this.#closing !== undefined) return Promise.reject(closing());
+    if (this.#changes.length >= waitLimit) return Promise.reject(tooMany());
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    if (this.#changes.length === 0) this.#commitSoon();
+    this.#changes.push({ author, work, resolve: resolve as (result: unknown) => void, reject });
+    return promise;
   }
 
-  #change<T>(author: Author, work: (change: Change) => T): T {
+  #commitSoon(): void {
+    setImmediate(() => {
+      this.#slot.run(() => this.#commitChanges()).catch(() => undefined);
+    });
+  }
+
+  #commitChanges(): void {
+    const changes = this.#changes.splice(0, maxTogether);
+    if (this.#changes.length > 0) this.#commitSoon();
+    if (changes.length > 1 && this.#commitTogether(changes)) return;
+    for (const change of changes) settle(change, () => this.#change(change));
+  }
+
+  /** False: nothing was written; they are to be tried one by one, because one of them may be what the disk has no room for. */
+  #commitTogether(changes: readonly WaitingChange[]): boolean {
+    try {
+      const done = this.#guarded(() => {
+        this.#budget.check(() => this.#makeRoom());
+        return this.#onDisk(() => this.#transactions.together(changes));
+      });
+      if (done === undefined) return false;
+      this.#unlocked();
+      const committed = done.filter((one) => 'txTime' in one);
+      const last = committed.at(-1);
+      if (last !== undefined) this.#note({ ...last, ...sumOf(committed) });
+      for (const [n, one] of done.entries()) {
+        settle(changes[n], () => ('txTime' in one ? one.result : this.#guarded(() => raise(one.thrown))));
+      }
+    } catch (error) {
+      for (const change of changes) settle(change, () => raise(error));
+    }
+    return true;
+  }
+
+  #change({ author, work }: Requested): unknown {
     const committed = this.#guarded(() => {
       this.#budget.check(() => this.#makeRoom());
       return this.#onDisk(() => this.#transactions.change(author, work));
@@ -182,7 +259,7 @@ export class ChangeStore {
    * no longer the file at its path; other bookkeeping continues, so that acknowledged rows are still sent. Rejects as commit().
    */
   maintain<T>(work: (audit: Audit) => T, promised?: 'promised'): Promise<T> {
-    return this.#slot.run(false, () => {
+    return this.#slot.run(() => {
       const write = (): T => this.#transactions.run(() => work(this.#audit));
       const result = this.#guarded(() => (promised ? this.#onDisk(write) : write()));
       this.#unlocked();
@@ -278,7 +355,7 @@ export class ChangeStore {
           full: this.#lack() || this.#full,
           damage: this.#damage,
           usedBytes: this.#budget.usedBytes(),
-          waitingChanges: this.#slot.waiting,
+          waitingChanges: this.#changes.length,
         };
       });
     } catch (error) {
@@ -305,6 +382,7 @@ export class ChangeStore {
   }
 
   async #close(): Promise<void> {
+    for (const { reject } of this.#changes.splice(0)) reject(closing());
     await this.#check?.close();
     await endsWithin(this.#clock, closeLimitMs, this.#slot.close());
     this.#checkpoints.close();

@@ -26,6 +26,11 @@ export interface Committed<T> {
   readonly size: number;
 }
 
+export interface Requested {
+  readonly author: Author;
+  readonly work: (change: Change) => unknown;
+}
+
 export class Transactions {
   readonly rows: OutboxRows;
   readonly #connection: Connection;
@@ -33,6 +38,9 @@ export class Transactions {
   readonly #begin;
   readonly #commit;
   readonly #rollback;
+  readonly #savepoint;
+  readonly #release;
+  readonly #rollbackTo;
 
   constructor(connection: Connection, clock: Clock) {
     this.#connection = connection;
@@ -41,6 +49,9 @@ export class Transactions {
     this.#begin = connection.prepare('BEGIN IMMEDIATE');
     this.#commit = connection.prepare('COMMIT');
     this.#rollback = connection.prepare('ROLLBACK');
+    this.#savepoint = connection.prepare('SAVEPOINT change');
+    this.#release = connection.prepare('RELEASE change');
+    this.#rollbackTo = connection.prepare('ROLLBACK TO change');
   }
 
   /** A transaction without a stamp. Throws what `work` throws and SQLite's errors, after rolling back. */
@@ -78,29 +89,61 @@ export class Transactions {
   }
 
   change<T>(author: Author, work: (change: Change) => T): Committed<T> {
-    return this.run(() => {
-      const last = this.rows.progress();
-      if (last === undefined) throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost its progress row');
-      const wallMs = this.#clock.wallMs();
-      const txTime = instantAfter(last.lastTxTime, wallMs);
-      const { changedBy, changeReason } = author;
-      const stamp: Stamp = { changedBy, changeReason, txTime, occurredAt: instantOfMs(wallMs) };
-      let id = last.lastOutboxId;
-      let waiting = 0;
-      let size = 0;
-      const result = work({
-        connection: this.#connection,
-        stamp,
-        emit: (event) => {
-          size += this.rows.insert(++id, event, stamp);
-          if (event.kind === 'record') waiting++;
-          return id;
-        },
-        audit: (action, subject, details) => this.rows.audit(txTime, changedBy, action, subject, details),
-      });
-      this.rows.advance(txTime, id);
-      return { result, txTime, lastOutboxId: id, rows: id - last.lastOutboxId, waiting, size };
+    return this.run(() => this.#change(author, work));
+  }
+
+  /**
+   * Several changes in one transaction, each with a time of its own: one that throws leaves nothing, and the others stay. Throws if
+   * the commit fails. undefined: SQLite has rolled all of them back because of one (a full disk, an I/O error).
+   */
+  together(changes: readonly Requested[]): readonly (Committed<unknown> | { readonly thrown: unknown })[] | undefined {
+    let isRolledBack = false;
+    try {
+      return this.run(() =>
+        changes.map(({ author, work }) => {
+          this.#savepoint.run();
+          try {
+            const committed = this.#change(author, work);
+            this.#release.run();
+            return committed;
+          } catch (thrown) {
+            isRolledBack = !this.#connection.inTransaction;
+            if (isRolledBack) throw thrown;
+            this.#rollbackTo.run();
+            this.#release.run();
+            return { thrown };
+          }
+        }),
+      );
+    } catch (error) {
+      if (isRolledBack) return undefined;
+      throw error;
+    }
+  }
+
+  /** In a transaction. */
+  #change<T>(author: Author, work: (change: Change) => T): Committed<T> {
+    const last = this.rows.progress();
+    if (last === undefined) throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost its progress row');
+    const wallMs = this.#clock.wallMs();
+    const txTime = instantAfter(last.lastTxTime, wallMs);
+    const { changedBy, changeReason } = author;
+    const stamp: Stamp = { changedBy, changeReason, txTime, occurredAt: instantOfMs(wallMs) };
+    let id = last.lastOutboxId;
+    let waiting = 0;
+    let size = 0;
+    const result = work({
+      connection: this.#connection,
+      stamp,
+      emit: (event) => {
+        size += this.rows.insert(++id, event, stamp);
+        if (event.kind === 'record') waiting++;
+        return id;
+      },
+      audit: (action, subject, details) => this.rows.audit(txTime, changedBy, action, subject, details),
     });
+    this.rows.advance(txTime, id);
+    return { result, txTime, lastOutboxId: id, rows: id - last.lastOutboxId, waiting, size };
   }
 }
 
@@ -188,8 +231,8 @@ export function renewStoreId(connection: Connection): void {
   connection.prepare('UPDATE progress SET store_id = ?').run(randomUUID());
 }
 
-/** Changes that may wait for an import: a slow card commits about 100 a second, so these take 10 s. */
-const waitLimit = 1_000;
+/** Changes that may wait for an import: a slow card commits about 100 a second, so these take 10 s. Also imports that may. */
+export const waitLimit = 1_000;
 
 interface Waiting {
   start(): void;
@@ -202,17 +245,12 @@ export class WriteSlot {
   #closed = false;
   #idle: (() => void) | undefined;
 
-  get waiting(): number {
-    return this.#queue.length;
-  }
-
   get isBusy(): boolean {
     return this.#busy;
   }
 
-  /** `limited`: refused with TOO_MANY when the queue is full. */
-  run<T>(limited: boolean, work: () => T): Promise<T> {
-    return this.#enter(limited, (release) => {
+  run<T>(work: () => T): Promise<T> {
+    return this.#enter(false, (release) => {
       try {
         return Promise.resolve(work());
       } catch (error) {
@@ -223,7 +261,7 @@ export class WriteSlot {
     });
   }
 
-  /** Keeps the slot until the promise of `work` is settled. */
+  /** Keeps the slot until the promise of `work` is settled. Rejects with TOO_MANY when the queue is full. */
   hold<T>(work: () => Promise<T>): Promise<T> {
     return this.#enter(true, async (release) => {
       try {
@@ -272,11 +310,11 @@ export class WriteSlot {
   }
 }
 
-function closing(): LinesideError {
+export function closing(): LinesideError {
   return new LinesideError('SHUTTING_DOWN', 'refdata.db is being closed');
 }
 
-function tooMany(): LinesideError {
+export function tooMany(): LinesideError {
   return new LinesideError('TOO_MANY', `${waitLimit} changes already wait for an import to complete`, {
     hint: 'Try again when the import is complete.',
   });
