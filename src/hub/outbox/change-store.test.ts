@@ -99,9 +99,12 @@ test('while an import holds the write slot changes wait in order, reads continue
     order.push(0);
   });
   const waiting = Array.from({ length: 1_000 }, (_, n) =>
-    store.commit(author, (change) => order.push(n + 1) && change.emit(recordEvent(`k${n}`))),
+    store.commitShared(author, (change) => order.push(n + 1) && change.emit(recordEvent(`k${n}`))),
   );
-  await refused(store, 'TOO_MANY');
+  await assert.rejects(
+    store.commitShared(author, () => 0),
+    { code: 'TOO_MANY' },
+  );
   const marked = store.maintain(() => order.push(-1));
   ended.resolve();
   await held;
@@ -121,7 +124,7 @@ test('changes of one turn share a transaction: each has its own time, and one th
   const notified: (number | undefined)[] = [];
   store.onCommitted((waiting) => notified.push(waiting));
   const change = (key: string, fails = false): Promise<number> =>
-    store.commit(author, (tx) => {
+    store.commitShared(author, (tx) => {
       const id = tx.emit(recordEvent(key));
       if (fails) throw new TypeError(`no ${key}`);
       return id;
@@ -148,7 +151,7 @@ test('of changes that share a transaction only the one that has no room is refus
   const sizes = [1_000, 8_000_000, 1_000];
   const done = await Promise.allSettled(
     sizes.map((size, n) =>
-      store.commit(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(size) } }))),
+      store.commitShared(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(size) } }))),
     ),
   );
   const codes = done.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as { code: string }).code));
@@ -160,9 +163,9 @@ test('if the commit of several changes fails, none of them is answered as kept, 
   store.connection.exec(`CREATE TABLE parents (id INTEGER PRIMARY KEY);
     CREATE TABLE children (parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)`);
   store.connection.pragma('foreign_keys = ON');
-  const change = (key: string): Promise<number> => store.commit(author, (tx) => tx.emit(recordEvent(key)));
+  const change = (key: string): Promise<number> => store.commitShared(author, (tx) => tx.emit(recordEvent(key)));
   // SQLite finds the missing parent when the transaction commits.
-  const orphan = store.commit(author, ({ connection }) => connection.exec('INSERT INTO children VALUES (7)'));
+  const orphan = store.commitShared(author, ({ connection }) => connection.exec('INSERT INTO children VALUES (7)'));
   const done = await Promise.allSettled([change('a'), orphan, change('b')]);
   assert.deepEqual(
     done.map(({ status }) => status),
@@ -176,8 +179,13 @@ test('closing refuses what waits and waits for the import', async (t) => {
   const { store } = temporaryStore(t);
   const release = holdStore(store);
   const late = store.commit(author, () => 0);
+  const shared = store.commitShared(author, () => 0);
   const closed = store.close();
-  await assert.rejects(late, { code: 'SHUTTING_DOWN' });
+  for (const one of [late, shared]) await assert.rejects(one, { code: 'SHUTTING_DOWN' });
+  await assert.rejects(
+    store.commitShared(author, () => 0),
+    { code: 'SHUTTING_DOWN' },
+  );
   await refused(store, 'SHUTTING_DOWN');
   assert.equal(store.connection.open, true);
   await Promise.all([release(), closed]);

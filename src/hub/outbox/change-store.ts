@@ -65,8 +65,8 @@ const lockWaitMs = 250;
 const maxTogether = 64;
 
 interface WaitingChange extends Requested {
-  resolve(result: unknown): void;
-  reject(error: unknown): void;
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 function settle(change: WaitingChange | undefined, run: () => unknown): void {
@@ -160,18 +160,26 @@ export class ChangeStore {
   }
 
   /**
-   * All or nothing, on the medium when it resolves (synchronous=FULL). `work` runs at the end of this turn of the event loop,
-   * unless an import holds the write slot: changes of one turn share a transaction and its fsync. Rejects with STORAGE_FULL (disk
-   * or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (too many wait for an import), SHUTTING_DOWN, and with whatever `work`
-   * throws, after rolling back.
+   * All or nothing, on the medium when it resolves (synchronous=FULL). Runs at once unless an import holds the write slot.
+   * Rejects with STORAGE_FULL (disk or budget), STORAGE_FAILED, STORAGE_DAMAGED, TOO_MANY (too many wait for an import),
+   * SHUTTING_DOWN, and with whatever `work` throws, after rolling back.
    */
   commit<T>(author: Author, work: (change: Change) => T): Promise<T> {
+    return this.#slot.run(() => this.#change({ author, work }) as T, 'limited');
+  }
+
+  /**
+   * The same, at the end of this turn of the event loop: changes of one turn share a transaction and its fsync. For records: `work`
+   * sees what those before it wrote, and must keep nothing of it outside of the transaction, whose commit may fail. A refusal
+   * is answered after the commit too: a change before may be the reason for it.
+   */
+  commitShared<T>(author: Author, work: (change: Change) => T): Promise<T> {
     if (this.#closing !== undefined) return Promise.reject(closing());
     if (this.#changes.length >= waitLimit) return Promise.reject(tooMany());
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
     if (this.#changes.length === 0) this.#commitSoon();
-    this.#changes.push({ author, work, resolve: resolve as (result: unknown) => void, reject });
-    return promise;
+    return new Promise((resolve, reject) => {
+      this.#changes.push({ author, work, resolve: (result) => resolve(result as T), reject });
+    });
   }
 
   #commitSoon(): void {
@@ -355,7 +363,7 @@ export class ChangeStore {
           full: this.#lack() || this.#full,
           damage: this.#damage,
           usedBytes: this.#budget.usedBytes(),
-          waitingChanges: this.#changes.length,
+          waitingChanges: this.#changes.length + this.#slot.waiting,
         };
       });
     } catch (error) {
@@ -382,7 +390,7 @@ export class ChangeStore {
   }
 
   async #close(): Promise<void> {
-    for (const { reject } of this.#changes.splice(0)) reject(closing());
+    for (const change of this.#changes.splice(0)) change.reject(closing());
     await this.#check?.close();
     await endsWithin(this.#clock, closeLimitMs, this.#slot.close());
     this.#checkpoints.close();

@@ -231,7 +231,7 @@ export function renewStoreId(connection: Connection): void {
   connection.prepare('UPDATE progress SET store_id = ?').run(randomUUID());
 }
 
-/** Changes that may wait for an import: a slow card commits about 100 a second, so these take 10 s. Also imports that may. */
+/** Changes that may wait for an import: a slow card commits about 100 a second, so these take 10 s. */
 export const waitLimit = 1_000;
 
 interface Waiting {
@@ -245,12 +245,17 @@ export class WriteSlot {
   #closed = false;
   #idle: (() => void) | undefined;
 
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
   get isBusy(): boolean {
     return this.#busy;
   }
 
-  run<T>(work: () => T): Promise<T> {
-    return this.#enter(false, (release) => {
+  /** `limited`: refused with TOO_MANY when the queue is full. */
+  run<T>(work: () => T, limited?: 'limited'): Promise<T> {
+    return this.#enter(limited !== undefined, (release) => {
       try {
         return Promise.resolve(work());
       } catch (error) {

@@ -79,7 +79,7 @@ export class Records {
       ...faultAt('/validFrom', typeof given === 'string' ? given : ''),
       ...reasonFaults(changeReason),
     ];
-    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+    return this.#store.commitShared({ changedBy: actor.name, changeReason }, (change) => {
       const head = this.#dictionaries.head(actor, dictionary);
       const bySchema =
         checked.fault === undefined ? this.#validators.of(head.id, head.version)(data, checked.text.length) : [];
@@ -100,7 +100,7 @@ export class Records {
     version: ExpectedVersion | undefined,
   ): Promise<RecordVersion> {
     refuseFaults('the record cannot be closed', reasonFaults(changeReason));
-    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+    return this.#store.commitShared({ changedBy: actor.name, changeReason }, (change) => {
       const head = this.#dictionaries.head(actor, dictionary);
       const found = this.#writer.newest(head, businessKey);
       const newest = requireOpen(dictionary, businessKey, found, version, change.stamp.txTime);
@@ -120,7 +120,7 @@ export class Records {
       ...(businessKeys.length > maxKeysClosed ? [`/businessKeys must have at most ${maxKeysClosed} keys`] : []),
       ...reasonFaults(changeReason),
     ]);
-    return this.#store.commit({ changedBy: actor.name, changeReason }, (change) => {
+    return this.#store.commitShared({ changedBy: actor.name, changeReason }, (change) => {
       const head = this.#dictionaries.head(actor, dictionary);
       const faults = this.#closeAll(change, head, businessKeys);
       refuseFaults('the records cannot be closed', faults.reasons);
