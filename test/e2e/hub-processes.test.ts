@@ -1,9 +1,11 @@
-/** What line and hub hold, under `lineside serve`: whichever is killed, the other loses nothing (hub-child.test.ts has the rest). */
+/** What line and hub hold, under `lineside serve`, and what they do not load: whichever is killed, the other loses nothing (hub-child.test.ts has the rest). */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { temporaryDirectory } from './daemon.ts';
+import { BUILD, temporaryDirectory } from './daemon.ts';
 import { endExclusiveUse, everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { type Both, isAlive, ownLog, startBoth } from './hub.ts';
 import { recordPath } from './hub-api.ts';
@@ -103,4 +105,14 @@ test('the line is killed: the hub continues to answer, and the next start takes 
   await update(apiOf(again), 'd', 'key', 2, { n: 3 });
   await openPort(again.client, pty.portName);
   assert.equal(await again.stop(), 0);
+});
+
+test('no part of the build imports node:http as a module, whose facade loads undici', () => {
+  const parts = readdirSync(BUILD).filter((name) => name.endsWith('.js'));
+  assert.ok(parts.length > 0);
+  const facade = /^import .*from "(node:)?http";/m;
+  assert.deepEqual(
+    parts.filter((name) => facade.test(readFileSync(join(BUILD, name), 'utf8'))),
+    [],
+  );
 });
