@@ -138,19 +138,21 @@ test('fsync fails: 503 and nothing is kept, also if the hub is killed right afte
   await expect(201, probe.create(api));
   const refuse = async (...attempts: readonly (() => Promise<Answer>)[]): Promise<void> => {
     const injection = await inject(hub.pid(), 'fsync,fdatasync:error=EIO');
-    for (const attempt of attempts) await refused(503, 'STORAGE_FAILED', attempt());
+    await Promise.all(attempts.map((attempt) => refused(503, 'STORAGE_FAILED', attempt())));
     await expect(200, api.get(recordPath('d', 'C-1')));
     await injection.end();
   };
   const one = (): Promise<Answer> => probe.create(api);
   const many = (): Promise<Answer> => probe.bundle(api, 200);
-  await refuse(one, one, one, many);
+  const together = Array.from({ length: 8 }, () => one);
+  await refuse(one);
+  await refuse(many, ...together);
   await until('changes continue', async () => (await one()).status === 201);
   await expect(200, many());
   probe.settle();
-  for (const attempt of [one, many]) {
+  for (const attempts of [[one], [many], together]) {
     await expect(201, one());
-    await refuse(attempt);
+    await refuse(...attempts);
     // Nothing was written since.
     await hub.kill();
     hub = await startHub({ dir });

@@ -146,6 +146,29 @@ test('changes of one turn share a transaction: each has its own time, and one th
   assert.deepEqual([new Set(times).size, times.toSorted()], [3, times]);
 });
 
+test('changes that share a transaction are bounded in number and in time, and keep their order', async (t) => {
+  const { store, clock } = temporaryStore(t);
+  const transactions: (number | undefined)[] = [];
+  store.onCommitted((waiting) => transactions.push(waiting));
+  const all = (count: number, takesMs: number): Promise<number[]> =>
+    Promise.all(
+      Array.from({ length: count }, (_, n) =>
+        store.commitShared(author, (change) => {
+          clock.advance(takesMs);
+          return change.emit(recordEvent(`k${n}`));
+        }),
+      ),
+    );
+  const ids = await all(150, 0);
+  assert.deepEqual(transactions.splice(0), [64, 64, 22]);
+  ids.push(...(await all(5, 15)));
+  assert.deepEqual(transactions, [2, 2, 1]);
+  assert.deepEqual(
+    ids,
+    ids.map((_, n) => n + 1),
+  );
+});
+
 test('of changes that share a transaction only the one that has no room is refused', async (t) => {
   const { store } = temporaryStore(t, { maxBytes: 1024 * 1024 });
   const sizes = [1_000, 8_000_000, 1_000];

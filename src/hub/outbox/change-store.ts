@@ -63,6 +63,8 @@ const lockWaitMs = 250;
 
 /** In one transaction: some 10 ms, and an fsync. */
 const maxTogether = 64;
+/** No change of a transaction is begun later: 64 bulk closes would block the event loop for 20 s. */
+const togetherMs = 20;
 
 interface WaitingChange extends Requested {
   readonly resolve: (result: unknown) => void;
@@ -200,9 +202,11 @@ export class ChangeStore {
     try {
       const done = this.#guarded(() => {
         this.#budget.check(() => this.#makeRoom());
-        return this.#onDisk(() => this.#transactions.together(changes));
+        const untilMs = this.#clock.monoMs() + togetherMs;
+        return this.#onDisk(() => this.#transactions.together(changes, untilMs));
       });
       if (done === undefined) return false;
+      this.#putBack(changes.slice(done.length));
       this.#unlocked();
       const committed = done.filter((one) => 'txTime' in one);
       const last = committed.at(-1);
@@ -214,6 +218,11 @@ export class ChangeStore {
       for (const change of changes) settle(change, () => raise(error));
     }
     return true;
+  }
+
+  #putBack(changes: readonly WaitingChange[]): void {
+    if (this.#changes.length === 0 && changes.length > 0) this.#commitSoon();
+    this.#changes.unshift(...changes);
   }
 
   #change({ author, work }: Requested): unknown {

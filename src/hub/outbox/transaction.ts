@@ -93,14 +93,19 @@ export class Transactions {
   }
 
   /**
-   * Several changes in one transaction, each with a time of its own: one that throws leaves nothing, and the others stay. Throws if
-   * the commit fails. undefined: SQLite has rolled all of them back because of one (a full disk, an I/O error).
+   * Several changes in one transaction, each with a time of its own: one that throws leaves nothing, and the others stay. None is
+   * begun after `untilMs` (monotonic) except the first: the answer may be shorter. Throws if the commit fails. undefined: SQLite
+   * has rolled all of them back because of one (a full disk, an I/O error).
    */
-  together(changes: readonly Requested[]): readonly (Committed<unknown> | { readonly thrown: unknown })[] | undefined {
+  together(
+    changes: readonly Requested[],
+    untilMs: number,
+  ): readonly (Committed<unknown> | { readonly thrown: unknown })[] | undefined {
     let isRolledBack = false;
     try {
       return this.run(() =>
-        changes.map(({ author, work }) => {
+        changes.flatMap(({ author, work }, n) => {
+          if (n > 0 && this.#clock.monoMs() >= untilMs) return [];
           this.#savepoint.run();
           try {
             const committed = this.#change(author, work);

@@ -226,3 +226,17 @@ describe('records', () => {
     });
   });
 });
+
+it('of two updates with one If-Match that share a transaction the second is stale', async (t) => {
+  const { refdata, store } = await withTools(t);
+  await refdata.createRecord(everyone, 'tools', 'k', { data: { n: 1 } });
+  const transactions: (number | undefined)[] = [];
+  store.onCommitted((waiting) => transactions.push(waiting));
+  const update = (n: number) => refdata.updateRecord(everyone, 'tools', 'k', { data: { n } }, 1);
+  const other = refdata.createRecord(everyone, 'tools', 'other', { data: {} });
+  const [first, second] = await Promise.allSettled([update(2), update(3), other]);
+  assert.equal(first.status === 'fulfilled' && first.value.version, 2);
+  assert.equal(second.status === 'rejected' && (second.reason as { code: string }).code, 'STALE_VERSION');
+  assert.deepEqual((await other).version, 1);
+  assert.deepEqual(transactions, [2]);
+});

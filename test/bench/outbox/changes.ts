@@ -7,6 +7,8 @@ import type { Rates } from './programs/changes.ts';
 import { dataOf, keyOf } from './samples.ts';
 
 const AIM = 0.5;
+/** Group commit: clients share transactions. */
+const AIM_TOGETHER = 0.45;
 const CLIENTS = 8;
 
 export const changes: Row = {
@@ -50,15 +52,15 @@ async function overHttp({ quick }: Context, bundle: number, rates: Rates): Promi
     bundled.push((await rate(1, 1, work)) * bundle);
   }
   await hub.stop();
-  const beside = (what: string, found: number, { bare }: Rates['created']): Line => ({
+  const beside = (what: string, found: number, { bare }: Rates['created'], aim?: number): Line => ({
     row: `${what} per second over HTTP, the whole hub`,
     lineside: perSecond(found),
     against: `better-sqlite3 alone in its own process: ${perSecond(median(bare))}`,
-    ...shown(times(found / median(bare))),
+    ...(aim === undefined ? shown(times(found / median(bare))) : atLeast(found / median(bare), aim)),
   });
   return [
     beside('records created by one client', one, rates.created),
-    beside(`records created by ${CLIENTS} clients`, many, rates.created),
+    beside(`records created by ${CLIENTS} clients`, many, rates.created, AIM_TOGETHER),
     // Of three, since the first one reads the program's code for it.
     beside(`records of a bundle of ${bundle.toLocaleString('en')}`, median(bundled), rates.bundled),
   ];
