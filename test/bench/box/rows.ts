@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rowsBroker } from '../broker.ts';
 import { CARD_BYTES, deviceBytes } from '../card.ts';
-import { io, processSeconds, residentOf, switches } from '../processes.ts';
+import { io, processSeconds, type Resident, residentOf, switches } from '../processes.ts';
 import { judge, type Line, type Row, shown } from '../table.ts';
 import { type Site, startSite, startSubscribers } from './site.ts';
 
@@ -36,8 +36,8 @@ interface Cost {
   readonly line: Figures;
   readonly hub: Figures;
   readonly disk: number;
-  /** At its highest. */
-  readonly memory: readonly [line: number, hub: number];
+  /** Of line and hub, when the sum was at its highest. */
+  readonly memory: readonly Resident[];
 }
 
 const site: Row = {
@@ -75,18 +75,28 @@ const site: Row = {
 
 async function measure({ both, dir }: Site, seconds: number): Promise<Cost> {
   const pids = [both.linePid, both.pid()] as const;
-  const memory: [number, number] = [0, 0];
+  let memory: readonly Resident[] = [];
   const begin = performance.now();
   const [line, hub] = [figuresOf(pids[0]), figuresOf(pids[1])];
   const disk = diskBytes(dir);
   while (performance.now() - begin < seconds * 1_000) {
-    const now = pids.map((pid) => residentOf(pid).all) as [number, number];
-    if (now[0] + now[1] > memory[0] + memory[1]) memory.splice(0, 2, ...now);
+    const now = pids.map(residentOf);
+    if (sum(now) > sum(memory)) memory = now;
     await sleep(Math.min(SAMPLE_MS, Math.max(0, begin + seconds * 1_000 - performance.now())));
   }
   const took = (performance.now() - begin) / 1_000;
   const [lineNow, hubNow] = [figuresOf(pids[0]), figuresOf(pids[1])];
   return { seconds: took, memory, line: less(lineNow, line), hub: less(hubNow, hub), disk: diskBytes(dir) - disk };
+}
+
+function sum(resident: readonly Resident[]): number {
+  return resident.reduce((total, { all }) => total + all, 0);
+}
+
+/** The pages of Node's program and libraries are in memory once for both: those of the process that has more of them. */
+function sharedOnce(resident: readonly Resident[]): number {
+  const files = Math.max(...resident.map(({ all, anonymous }) => all - anonymous));
+  return resident.reduce((total, { anonymous }) => total + anonymous, files);
 }
 
 function figuresOf(pid: number): Figures {
@@ -115,22 +125,18 @@ function linesOf({ what, isBusy, aimMb }: Box, { hasOwnDisk }: Site, cost: Cost,
   const mbADay = (bytes: number): number => (bytes / seconds) * (DAY_S / 1e6);
   const perSecond = ({ voluntary, forced }: Figures): string =>
     `${(voluntary / seconds).toFixed(1)} + ${(forced / seconds).toFixed(1)}`;
-  const [cpu, written, resident] = [
-    percent(line.cpu + hub.cpu),
-    mbADay(line.written + hub.written),
-    memory[0] + memory[1],
-  ];
+  const [cpu, written, resident] = [percent(line.cpu + hub.cpu), mbADay(line.written + hub.written), sum(memory)];
   const total = hasOwnDisk ? mbADay(disk) : written;
   const life = total === 0 ? 'no wear' : `${(CARD_BYTES / 1e6 / total / 365).toFixed(0)} years`;
   const journal = hasOwnDisk
     ? `the disk, ext4's journal included: ${total.toFixed(1)} MB`
     : "ext4's journal not included";
-  const parts = (one: number, other: number, unit: string, digits = 1): string =>
-    `line ${one.toFixed(digits)} ${unit}, hub ${other.toFixed(digits)} ${unit}`;
+  const parts = (one: number, other: number, unit: string): string =>
+    `line ${one.toFixed(2)} ${unit}, hub ${other.toFixed(2)} ${unit}`;
   return [
     {
       row: row('CPU, of one core'),
-      lineside: parts(percent(line.cpu), percent(hub.cpu), '%', 2),
+      lineside: parts(percent(line.cpu), percent(hub.cpu), '%'),
       against: '',
       ratio: `${cpu.toFixed(2)} %`,
       aim: isBusy ? `at most ${CPU_AIM} %` : 'shown',
@@ -138,8 +144,13 @@ function linesOf({ what, isBusy, aimMb }: Box, { hasOwnDisk }: Site, cost: Cost,
     },
     {
       row: row('resident memory (RSS of both, highest of a sample every 10 s)'),
-      lineside: parts(memory[0], memory[1], 'MB'),
-      against: '',
+      lineside: memory
+        .map(
+          ({ all, anonymous }, n) =>
+            `${n === 0 ? 'line' : 'hub'} ${all.toFixed(1)} MB, ${anonymous.toFixed(1)} of it anonymous`,
+        )
+        .join('; '),
+      against: `pages that both share counted once: ${sharedOnce(memory).toFixed(1)} MB`,
       ratio: `${resident.toFixed(1)} MB`,
       aim: `at most ${MEMORY_AIM_MB} MB`,
       verdict: judge(resident <= MEMORY_AIM_MB),
