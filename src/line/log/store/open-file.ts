@@ -11,6 +11,8 @@ import { removeSmallerFile } from './smaller-file.ts';
 /**
  * Bytes. Measured, random payload, 115,200 baud with a commit a second: 512 writes 2.5 bytes a logged byte, 1024 2.6,
  * 2048 2.9, 4096 3.4 (every commit rewrites the last leaf, page 1 and the log's last 4 KiB); 512 still takes 120 MB/s.
+ * Those 4 KiB, with each commit, are 4.3 of the 9.6 bytes for each byte of 9,600 baud in 8-byte bursts. Deflate at its best level
+ * instead of its fastest makes such blocks 0.4 percent smaller.
  */
 const pageSize = 512;
 /** The working set is the right edge of one b-tree. */
