@@ -15,7 +15,7 @@ interface BatchWriterOptions<T> {
   /** Of two items with one key the newer is written. */
   readonly keyOf: (item: T) => unknown;
   /** How long pending items wait for others; 0 or less: for those that are added in the same step. */
-  readonly delayMs: (pending: number) => number;
+  readonly delayMs: (count: number, pending: ReadonlyMap<unknown, T>) => number;
   /** One transaction: resolves when all of it is committed, rejects when nothing of it is. */
   readonly write: (batch: readonly T[]) => Promise<void>;
 }
@@ -46,6 +46,11 @@ export class BatchWriter<T> {
     this.#loop.wake(this.#delayMs());
   }
 
+  /** What delayMs depends on has changed: pending items may be written earlier. */
+  hasten(): void {
+    if (this.#pending.size > 0) this.#loop.wake(this.#delayMs());
+  }
+
   /** Writes what is pending. Never rejects: after a failure the rest stays unwritten. */
   async stop(): Promise<void> {
     await this.#loop.stop();
@@ -57,7 +62,7 @@ export class BatchWriter<T> {
   }
 
   #delayMs(): number {
-    return Math.max(0, this.#o.delayMs(this.#pending.size));
+    return Math.max(0, this.#o.delayMs(this.#pending.size, this.#pending));
   }
 
   async #pass(): Promise<number> {

@@ -41,6 +41,7 @@ export function publisherOn(
     maxAttempts: 1_000,
     inFlightBytes: 4 * 1024 * 1024,
     keepPublishedDays: 7,
+    markDelayMs: 0,
     clock,
     logger: silentLogger,
     ...changes,

@@ -21,6 +21,7 @@ export interface PublisherOptions extends PrunerOptions {
   readonly inFlightBytes: number;
   /** Other ones than the default. */
   readonly limits?: Partial<QueueLimits>;
+  readonly markDelayMs?: number;
 }
 
 export type PublisherStatus = ReturnType<Publisher['status']>;
@@ -226,6 +227,7 @@ export class Publisher {
     try {
       const turn = { rowsLeft: passRows, endMs: this.#o.clock.monoMs() + passMs };
       if (this.#o.store.read(() => this.#offerAll(turn))) this.#wake();
+      this.#results.hasten();
       this.#reading.recovered();
     } catch (error) {
       // The next tick retries.
