@@ -50,26 +50,32 @@ const site: Row = {
       boxes.map(async (box) => ({ box, site: await startSite({ ...box, bootstrap: broker.plain, subscribers }) })),
     );
     const over = new AbortController();
-    const load = Promise.all(
-      running.filter(({ box }) => box.isBusy).map(({ site }) => site.busy(changeMs, over.signal)),
-    );
-    await sleep(settleMs);
-    const before = subscribers.received();
-    say('measuring');
-    const measured = Promise.all(running.map(({ site }) => measure(site, minutes * 60)));
-    // A load that fails ends the run.
-    const costs = await Promise.race([measured, load.then(() => measured)]);
-    say(`${subscribers.received() - before} deliveries`);
-    over.abort();
-    await load;
-    for (const one of running) await one.site.close();
-    subscribers.close();
-    await broker.kill();
-    const how = `${minutes} min${quick ? ', a change every 6 s instead of every minute' : ''}`;
-    return running.flatMap(({ box, site }, n) => {
-      const cost = costs[n];
-      return cost === undefined ? [] : linesOf(box, site, cost, how);
-    });
+    try {
+      const load = Promise.all(
+        running.filter(({ box }) => box.isBusy).map(({ site }) => site.busy(changeMs, over.signal)),
+      );
+      // Noticed below, at the end of the settling.
+      load.catch(() => undefined);
+      await sleep(settleMs);
+      const before = subscribers.received();
+      say('measuring');
+      const measured = Promise.all(running.map(({ site }) => measure(site, minutes * 60)));
+      // A load that fails ends the run.
+      const costs = await Promise.race([measured, load.then(() => measured)]);
+      say(`${subscribers.received() - before} deliveries`);
+      over.abort();
+      await load;
+      const how = `${minutes} min${quick ? ', a change every 6 s instead of every minute' : ''}`;
+      return running.flatMap(({ box, site }, n) => {
+        const cost = costs[n];
+        return cost === undefined ? [] : linesOf(box, site, cost, how);
+      });
+    } finally {
+      over.abort();
+      for (const one of running) await one.site.close();
+      subscribers.close();
+      await broker.kill();
+    }
   },
 };
 
