@@ -8,7 +8,7 @@ import { type RowsHub, withHub } from '../outbox/hub.ts';
 import { dataOf } from '../outbox/samples.ts';
 import { io, residentOf } from '../processes.ts';
 import { atLeast, inTurns, judge, type Line, median, more, type Row, rounded, shown, times } from '../table.ts';
-import type { PlanningSeconds } from './programs/planning.ts';
+import type { PlanningCost } from './programs/planning.ts';
 import { seedDeliveries, seedSubscriptions } from './seed.ts';
 import { CONCURRENCY } from './settings.ts';
 import { type Subscriber, startSubscriber } from './subscriber.ts';
@@ -53,13 +53,17 @@ async function bareSeconds(subscriber: Subscriber, count: number): Promise<numbe
 
 /** Far below the hundred times that asking each subscription would take. */
 const PLANNING_AIM = 2;
+/** A third of what they were while each delivery was on a page of its own. */
+const CHANGE_BYTES_AIM = 80_000;
+const CHANGE_CPU_AIM_MS = 4;
 
 const planning: Row = {
   name: 'planning',
   async run({ quick, say }) {
     const [events, rounds] = quick ? [2_000, 2] : [5_000, 5];
-    const seconds = await measured<PlanningSeconds>('planning', [temporaryDirectory(), events, rounds]);
-    say(JSON.stringify(seconds));
+    const cost = await measured<PlanningCost>('planning', [temporaryDirectory(), events, rounds]);
+    say(JSON.stringify(cost));
+    const { seconds, change } = cost;
     const one = median(seconds.one);
     const perEvent = (all: readonly number[]): string => `${((median(all) / events) * 1e6).toFixed(1)} us an event`;
     const against = `one that takes everything: ${perEvent(seconds.one)}`;
@@ -81,6 +85,22 @@ const planning: Row = {
         ratio: times(everything),
         aim: 'below 100 x',
         verdict: judge(everything < 100),
+      },
+      {
+        row: 'bytes written to storage for a change that 200 subscriptions take, committed and planned alone',
+        lineside: `${change.bytes.toFixed(0)} bytes`,
+        against: '',
+        ratio: '',
+        aim: `at most ${CHANGE_BYTES_AIM}`,
+        verdict: judge(change.bytes <= CHANGE_BYTES_AIM),
+      },
+      {
+        row: 'CPU for the same',
+        lineside: `${change.cpuMs.toFixed(1)} ms`,
+        against: '',
+        ratio: '',
+        aim: `at most ${CHANGE_CPU_AIM_MS} ms`,
+        verdict: judge(change.cpuMs <= CHANGE_CPU_AIM_MS),
       },
     ];
   },

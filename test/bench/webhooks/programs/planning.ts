@@ -1,6 +1,7 @@
 /**
  * Seconds to plan the same events for one subscription, for a hundred that each take another dictionary (as many deliveries
- * as for the one), and for a hundred that take everything. planning.ts DIR EVENTS ROUNDS: prints PlanningSeconds.
+ * as for the one), and for a hundred that take everything; and what a change costs that all the subscriptions take that there
+ * may be. planning.ts DIR EVENTS ROUNDS: prints PlanningCost.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -13,7 +14,9 @@ import type { Subscription } from '../../../../src/hub/webhooks/subscriptions/su
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { storeOn } from '../../outbox/programs/own-store.ts';
+import { dataOf, eventOf, keyOf } from '../../outbox/samples.ts';
 import { filledFile, insertEvents } from '../../outbox/seed.ts';
+import { io } from '../../processes.ts';
 import { inTurns } from '../../table.ts';
 
 const SUBSCRIPTIONS = 100;
@@ -21,32 +24,69 @@ const [dir = '', ...numbers] = process.argv.slice(2);
 const [events = 0, rounds = 0] = numbers.map(Number);
 const [clock, logger] = [systemClock, silentLogger];
 
-export type PlanningSeconds = Readonly<Record<'one' | 'different' | 'everything', number[]>>;
+/** How many subscriptions there may be. */
+const MOST = 200;
+
+export interface PlanningCost {
+  readonly seconds: Readonly<Record<'one' | 'different' | 'everything', number[]>>;
+  /** Of a change that MOST subscriptions take, committed and planned alone. */
+  readonly change: { readonly bytes: number; readonly cpuMs: number };
+}
 
 const dictionaryOf = (n: number): string => `bench.${n % SUBSCRIPTIONS}`;
 
-const seconds: PlanningSeconds = await inTurns(
+const seconds: PlanningCost['seconds'] = await inTurns(
   { rounds },
   {
     one: () => secondsFor([subscription(1, null)]),
-    different: () => secondsFor(hundred((n) => [dictionaryOf(n)])),
-    everything: () => secondsFor(hundred(() => null)),
+    different: () => secondsFor(subscriptions(SUBSCRIPTIONS, (n) => [dictionaryOf(n)])),
+    everything: () => secondsFor(subscriptions(SUBSCRIPTIONS, () => null)),
   },
 );
-console.log(JSON.stringify(seconds));
+const cost: PlanningCost = { seconds, change: await changeFor(subscriptions(MOST, () => null)) };
+console.log(JSON.stringify(cost));
 process.exit(0);
 
-function hundred(dictionaries: (n: number) => readonly string[] | null): Subscription[] {
-  return Array.from({ length: SUBSCRIPTIONS }, (_, n) => subscription(n + 1, dictionaries(n)));
+function subscriptions(count: number, dictionaries: (n: number) => readonly string[] | null): Subscription[] {
+  return Array.from({ length: count }, (_, n) => subscription(n + 1, dictionaries(n)));
 }
 
-async function secondsFor(subscriptions: readonly Subscription[]): Promise<number> {
+async function secondsFor(all: readonly Subscription[]): Promise<number> {
+  const { planner, close } = plannerFor(all, events);
+  planner.start();
+  const begin = performance.now();
+  await planner.caughtUp();
+  const found = (performance.now() - begin) / 1_000;
+  await close();
+  return found;
+}
+
+async function changeFor(all: readonly Subscription[]): Promise<PlanningCost['change']> {
+  const { store, planner, close } = plannerFor(all, 0);
+  const change = async (n: number): Promise<void> => {
+    await store.commit({ changedBy: 'bench', changeReason: '' }, ({ emit }) =>
+      emit(eventOf(n, keyOf(n), 1, dataOf(n))),
+    );
+    await planner.caughtUp();
+  };
+  const warm = 50;
+  for (let n = 0; n < warm; n++) await change(n);
+  const [before, cpu] = [io(process.pid), process.cpuUsage()];
+  const count = 300;
+  for (let n = warm; n < warm + count; n++) await change(n);
+  const { user, system } = process.cpuUsage(cpu);
+  const bytes = (io(process.pid).writeBytes - before.writeBytes) / count;
+  await close();
+  return { bytes, cpuMs: (user + system) / 1_000 / count };
+}
+
+function plannerFor(all: readonly Subscription[], stored: number) {
   const folder = join(dir, 'planning');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
-  const connection = filledFile(folder, (file) =>
-    insertEvents(file, events, events, (n) => ({ dictionary: dictionaryOf(n) })),
-  );
+  const connection = filledFile(folder, (file) => {
+    if (stored > 0) insertEvents(file, stored, stored, (n) => ({ dictionary: dictionaryOf(n) }));
+  });
   const store = storeOn(connection, folder);
   const running = new RunningTime(
     { runMs: 0, bootId: '', bootMs: 0 },
@@ -54,15 +94,12 @@ async function secondsFor(subscriptions: readonly Subscription[]): Promise<numbe
   );
   const randomHex = (): string => randomBytes(8).toString('hex');
   const rows = new DeliveryRows(connection);
-  const cache = cacheOf(subscriptions);
-  const planner = new Planner({ store, cache, rows, running, clock, logger, randomHex });
-  planner.start();
-  const begin = performance.now();
-  await planner.caughtUp();
-  const found = (performance.now() - begin) / 1_000;
-  await planner.stop();
-  await store.close();
-  return found;
+  const planner = new Planner({ store, cache: cacheOf(all), rows, running, clock, logger, randomHex });
+  const close = async (): Promise<void> => {
+    await planner.stop();
+    await store.close();
+  };
+  return { store, planner, close };
 }
 
 function subscription(id: number, dictionaries: readonly string[] | null): Subscription {
