@@ -166,8 +166,11 @@ interface OutcomesOptions extends WebhookParts {
   readonly onWritten: (written: readonly Written[]) => void;
 }
 
-/** How long the first result waits for others: on a slow card a commit takes some 100 ms. */
-const outcomeDelayMs = 50;
+/**
+ * How long the first result waits for others: those of a change's subscribers share a commit, also when their connections are
+ * new. A kill meanwhile only sends these again.
+ */
+const outcomeDelayMs = 250;
 /** Results in one commit, which blocks the event loop for some 10 ms. */
 const batchEndings = 64;
 const longestRetryMs = 60_000;
