@@ -64,9 +64,7 @@ async function secondsFor(all: readonly Subscription[]): Promise<number> {
 async function changeFor(all: readonly Subscription[]): Promise<PlanningCost['change']> {
   const { store, planner, close } = plannerFor(all, 0);
   const change = async (n: number): Promise<void> => {
-    await store.commit({ changedBy: 'bench', changeReason: '' }, ({ emit }) =>
-      emit(eventOf(n, keyOf(n), 1, dataOf(n))),
-    );
+    await store.commit({ changedBy: 'bench', changeReason: '' }, (tx) => tx.emit(eventOf(n, keyOf(n), 1, dataOf(n))));
     await planner.caughtUp();
   };
   const warm = 50;
