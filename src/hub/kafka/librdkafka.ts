@@ -15,8 +15,8 @@ import { producerSettings, topicSettings } from './settings.ts';
 
 /** Interval of the polls for reports while messages are unreported, */
 const POLL_BUSY_MS = 5;
-/** and otherwise, for errors alone: at 200 ms five of the twelve wake-ups a second of an idle hub were these polls. */
-const POLL_IDLE_MS = 1_000;
+/** and otherwise, for errors alone. */
+const POLL_IDLE_MS = 200;
 
 /** Facilities of librdkafka's log that say what is wrong. */
 const FAULT_FACILITIES = new Set(['FAIL', 'ERROR', 'FATAL']);
