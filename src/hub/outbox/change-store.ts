@@ -102,6 +102,8 @@ export class ChangeStore {
   readonly #slot = new WriteSlot();
   /** In the order of their calls. */
   #changes: WaitingChange[] = [];
+  /** So many of them are not to share a transaction. */
+  #alone = 0;
   readonly #audit: Audit = (...record) => this.#transactions.rows.audit(...record);
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
@@ -191,22 +193,26 @@ export class ChangeStore {
   }
 
   #commitChanges(): void {
-    const changes = this.#changes.splice(0, maxTogether);
+    const changes = this.#changes.splice(0, this.#alone > 0 ? 1 : maxTogether);
     if (this.#changes.length > 0) this.#commitSoon();
-    if (changes.length > 1 && this.#commitTogether(changes)) return;
-    for (const change of changes) settle(change, () => this.#change(change));
+    this.#alone = Math.max(0, this.#alone - 1);
+    const [first] = changes;
+    if (changes.length > 1) this.#commitTogether(changes);
+    else if (first !== undefined) settle(first, () => this.#change(first));
   }
 
-  /** False: nothing was written; they are to be tried one by one, because one of them may be what the disk has no room for. */
-  #commitTogether(changes: readonly WaitingChange[]): boolean {
+  #commitTogether(changes: readonly WaitingChange[]): void {
     try {
       const done = this.#guarded(() => {
         this.#budget.check(() => this.#makeRoom());
         const untilMs = this.#clock.monoMs() + togetherMs;
         return this.#onDisk(() => this.#transactions.together(changes, untilMs));
       });
-      if (done === undefined) return false;
-      this.#putBack(changes.slice(done.length));
+      if (done === undefined) {
+        // Nothing was written. One of them may be what the disk has no room for: each is tried in a turn of its own.
+        this.#alone = changes.length;
+        return this.#putBack(changes);
+      }
       this.#unlocked();
       const committed = done.filter((one) => 'txTime' in one);
       const last = committed.at(-1);
@@ -214,10 +220,10 @@ export class ChangeStore {
       for (const [n, one] of done.entries()) {
         settle(changes[n], () => ('txTime' in one ? one.result : this.#guarded(() => raise(one.thrown))));
       }
+      this.#putBack(changes.slice(done.length));
     } catch (error) {
       for (const change of changes) settle(change, () => raise(error));
     }
-    return true;
   }
 
   #putBack(changes: readonly WaitingChange[]): void {

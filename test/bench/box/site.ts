@@ -143,7 +143,7 @@ function ownDisk(): { readonly dir: string; close(): void } | undefined {
   const [image, dir] = [join(home, 'image'), join(home, 'disk')];
   mkdirSync(dir);
   const run = (command: string, ...args: readonly string[]): boolean => spawnSync(command, args).status === 0;
-  // Nothing is left that the kernel would write later by itself; mounted as the image mounts its data.
+  // Nothing is left that the kernel would write later; mounted as the image mounts its data.
   const noLazyWrites = 'nodiscard,lazy_itable_init=0,lazy_journal_init=0';
   const isMounted =
     run('truncate', '-s', String(DISK_BYTES), image) &&
