@@ -14,7 +14,7 @@ const commands = [
   'scripts/lineside status',
   'scripts/lineside log --follow',
   'scripts/lineside send --crlf PING',
-  'scripts/lineside log --last 10',
+  'scripts/lineside log --last 20',
   `scripts/lineside dict create tools --title 'Tools of the site' --scope PUBLIC`,
   `scripts/lineside record create tools T-1 '{"name": "Torque wrench", "newtonMetres": 40}'`,
   'scripts/lineside record history tools T-1',
