@@ -82,8 +82,9 @@ export class Session {
   /** Throws what librdkafka throws: see faultOf. */
   produce(message: OutgoingMessage): void {
     const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
-    const [value, key] = [Buffer.from(message.value), Buffer.from(message.key)];
-    this.#producer.produce(message.topic, null, value, key, null, message.id, headers);
+    const { value } = message;
+    const bytes = Buffer.isBuffer(value) ? value : Buffer.from(value);
+    this.#producer.produce(message.topic, null, bytes, Buffer.from(message.key), null, message.id, headers);
     this.#unreported++;
     this.#pollWithin(POLL_BUSY_MS);
   }

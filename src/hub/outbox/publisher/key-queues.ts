@@ -101,8 +101,8 @@ export class KeyQueue {
   refused = false;
   /** There are deferred events of the key: new ones go behind them. */
   deferred = false;
-  /** Ids that are to be written as deferred. */
-  readonly unwritten = new Set<number>();
+  /** How many of its ids are to be written as deferred. */
+  unwritten = 0;
 
   constructor({ scope, key }: Waiting, topic: Topic) {
     this.scope = scope;
@@ -152,6 +152,8 @@ export class KeyQueues {
   readonly #ready = new Set<KeyQueue>();
   /** In the order in which they were taken. */
   readonly #inFlight = new Set<KeyQueue>();
+  /** Ids that are to be written as deferred. */
+  readonly #unwritten = new Set<number>();
   #ids = 0;
   #scannedTo = 0;
   inFlightBytes = 0;
@@ -183,7 +185,7 @@ export class KeyQueues {
   scanned(row: Waiting & Body, isDeferred: boolean, nowMs: number): 'next' | 'wait' | RowUpdate {
     const queue = this.#byKey.get(nameOf(row));
     if (queue === undefined) return this.#scannedFree(row, isDeferred);
-    if (row.id <= queue.lastId || queue.unwritten.has(row.id)) return 'next';
+    if (row.id <= queue.lastId || this.#unwritten.has(row.id)) return 'next';
     if (queue.deferred) return this.#behind(queue, row.id);
     if (this.#ids < this.#limits.ids && queue.ids.length < this.#limits.idsOfKey) {
       this.#push(queue, row.id);
@@ -209,7 +211,8 @@ export class KeyQueues {
 
   #behind(queue: KeyQueue, id: number): RowUpdate {
     queue.deferred = true;
-    queue.unwritten.add(id);
+    queue.unwritten++;
+    this.#unwritten.add(id);
     return { kind: 'behind', id, queue };
   }
 
@@ -349,7 +352,8 @@ export class KeyQueues {
   /** What settled(), scanned() or gone() wanted written is committed. */
   written({ kind, id, queue }: RowUpdate): void {
     if (kind === 'behind') {
-      queue.unwritten.delete(id);
+      queue.unwritten--;
+      this.#unwritten.delete(id);
       if (queue.state === 'empty') this.#close(queue);
       return;
     }
@@ -399,12 +403,12 @@ export class KeyQueues {
   /** Ids that are still to be written keep it. */
   #close(queue: KeyQueue): void {
     this.#move(queue, 'empty');
-    if (queue.unwritten.size === 0) this.#byKey.delete(nameOf(queue));
+    if (queue.unwritten === 0) this.#byKey.delete(nameOf(queue));
   }
 
   #move(queue: KeyQueue, state: State): void {
-    this.#ready.delete(queue);
-    this.#inFlight.delete(queue);
+    if (queue.state === 'ready') this.#ready.delete(queue);
+    if (queue.state === 'inFlight') this.#inFlight.delete(queue);
     queue.state = state;
     if (state === 'ready') this.#ready.add(queue);
     if (state === 'inFlight') this.#inFlight.add(queue);

@@ -3,7 +3,7 @@
  * written (a full disk) are not sent again meanwhile.
  */
 import type { Clock } from '../../../shared/base/clock.ts';
-import { type Instant, instantOfMs } from '../../../shared/base/instant.ts';
+import { instantOfMs } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { BatchWriter } from '../batch-writer.ts';
 import type { Audit, ChangeStore } from '../change-store.ts';
@@ -43,8 +43,8 @@ const maxDelayedMarks = 50;
 
 interface Result {
   readonly update: RowUpdate;
-  /** Wall time of the broker's answer. */
-  readonly at: Instant;
+  /** When the broker answered. */
+  readonly wallMs: number;
   readonly monoMs: number;
 }
 
@@ -73,7 +73,7 @@ export class ResultWriter {
 
   add(update: RowUpdate): void {
     const { clock } = this.#o;
-    this.#batches.add({ update, at: instantOfMs(clock.wallMs()), monoMs: clock.monoMs() });
+    this.#batches.add({ update, wallMs: clock.wallMs(), monoMs: clock.monoMs() });
     this.#rejects.note(update);
   }
 
@@ -119,11 +119,11 @@ export class ResultWriter {
     const { rows, clock } = this.#o;
     const published = results.filter(({ update }) => update.kind === 'published');
     // Those of a large batch were acknowledged just now; with one time, consecutive ones are one statement.
-    const now = published.length > maxDelayedMarks ? instantOfMs(clock.wallMs()) : undefined;
+    const nowMs = published.length > maxDelayedMarks ? clock.wallMs() : undefined;
     let left = 0;
-    for (const [at, some] of Map.groupBy(published, (result) => now ?? result.at)) {
+    for (const [atMs, some] of Map.groupBy(published, ({ wallMs }) => nowMs ?? wallMs)) {
       const ids = some.map(({ update }) => update.id);
-      left += rows.markPublished(ids, at);
+      left += rows.markPublished(ids, instantOfMs(atMs));
     }
     const batch = results.map(({ update }) => update);
     for (const update of batch) left += Number(this.#markOther(update, audit));
