@@ -102,6 +102,14 @@ describe('a bundle', () => {
     assert.equal((await load(at, JSON.stringify({ items: [tool('new')] }), 'json')).unchanged, 1);
   });
 
+  it('is taken again and again by its worker when it changes nothing', async (t) => {
+    const at = await withTools(t);
+    const body = ndjson(Array.from({ length: 400 }, (_, n) => tool(`T-${n}`)));
+    assert.equal((await load(at, body)).created, 400);
+    for (let day = 0; day < 3; day++) assert.equal((await load(at, body)).unchanged, 400);
+    assert.equal(at.store.health().damage, '');
+  });
+
   it('with faults changes nothing and names each with its line', async (t) => {
     const at = temporaryRefdata(t);
     await at.refdata.createDictionary(everyone, { ...tools, schema: { properties: { n: { type: 'number' } } } }, '');

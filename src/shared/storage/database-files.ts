@@ -37,6 +37,8 @@ interface Sound {
   readonly changedNs: bigint;
   readonly head: Buffer;
   readonly walSizes: WalSizes;
+  /** SQLite's number of the last state that another connection committed. */
+  readonly otherCommits: number;
 }
 
 export class DatabaseFiles {
@@ -48,6 +50,7 @@ export class DatabaseFiles {
   readonly #pageSize: number;
   readonly #pageCount;
   readonly #walSizes;
+  readonly #otherCommits;
   /** Stays open as long as the connection: closing any descriptor of a file releases the process's locks on that file. */
   readonly #file: number;
   readonly #main: BigIntStats;
@@ -65,6 +68,7 @@ export class DatabaseFiles {
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
     this.#walSizes = connection.prepare<[], WalSizes>('PRAGMA wal_checkpoint(NOOP)');
+    this.#otherCommits = connection.prepare<[], number>('PRAGMA data_version').pluck();
     this.#file = openSync(this.#path, 'r');
     this.#main = statSync(this.#path, { bigint: true });
     this.#mainBytes = Number(this.#main.size);
@@ -137,16 +141,20 @@ export class DatabaseFiles {
   }
 
   /**
-   * The open file has content that SQLite did not write. A checkpoint shows in the sizes of the write-ahead log; any other
+   * The open file has content that SQLite did not write. A checkpoint shows in the sizes of the write-ahead log, or another
+   * connection has committed: it may have begun the log again, and checkpointed as many frames as there were before. Any other
    * change must leave the content as it was (the file's times or permissions were set). Throws FILE_LOST when no checkpoint can
    * be the reason.
    */
   #isOverwritten(): boolean {
-    const { changedNs, head, walSizes } = this.#sound;
+    const { changedNs, head, walSizes, otherCommits } = this.#sound;
     const now = this.#lookSound(this.#sound);
     const isChanged = now.changedNs !== changedNs;
     if (isChanged && !now.head.includes(this.#id)) this.#throwOverwritten();
-    const isCheckpoint = now.walSizes.checkpointed !== walSizes.checkpointed || now.walSizes.log < walSizes.log;
+    const isCheckpoint =
+      now.walSizes.checkpointed !== walSizes.checkpointed ||
+      now.walSizes.log < walSizes.log ||
+      (now.otherCommits !== otherCommits && now.walSizes.checkpointed > 0);
     const isOwn = !isChanged || isCheckpoint || now.head.equals(head);
     if (isOwn) this.#sound = now;
     return !isOwn;
@@ -156,11 +164,12 @@ export class DatabaseFiles {
   #lookSound(before?: Sound): Sound {
     // Before the file: a checkpoint that is counted has written everything.
     const walSizes = this.#sizes();
+    const otherCommits = this.#otherCommits.get() ?? 0;
     const { ctimeNs: changedNs } = statSync(this.#path, { bigint: true });
-    if (before?.changedNs === changedNs) return { ...before, walSizes };
+    if (before?.changedNs === changedNs) return { ...before, walSizes, otherCommits };
     const head = Buffer.alloc(headBytes);
     readSync(this.#file, head, 0, headBytes, 0);
-    return { changedNs, head, walSizes };
+    return { changedNs, head, walSizes, otherCommits };
   }
 
   #throwOverwritten(): never {
