@@ -39,7 +39,7 @@ const CARD = 'writes a real card';
 const SYSTEM =
   'changes the units of the running system; test/appliance/package.test.ts installs the package in a container';
 const OTHER_BOX = 'needs another box on the network';
-const BROKER = 'needs a real broker; test/e2e/examples.test.ts runs consumer.py';
+const BROKER = 'needs a real broker; test/e2e/hub-kill.test.ts runs consumer.py';
 
 /** Blocks that are not run here: page, the beginning of the first command, the reason and, if there is one, the test that runs it. */
 const elsewhere: readonly (readonly [page: string, command: string, reason: string])[] = [

@@ -6,16 +6,17 @@ import { outboxRounds } from '../soak/outbox.ts';
 import { chosenSeed } from '../soak/random.ts';
 import { temporaryDirectory } from './daemon.ts';
 import { consumerMissing } from './outbox-reader.ts';
+import { pythonMissing } from './python.ts';
 
 const ROUNDS = 12;
 
 test('kill -9 of hub and broker under load: every change that was answered arrives, in order, and none that was not made', {
-  skip: brokerMissing || consumerMissing,
+  skip: brokerMissing || consumerMissing || pythonMissing('confluent_kafka'),
 }, async (t) => {
   const seed = chosenSeed();
   t.diagnostic(`SEED=${seed}`);
   const broker = await startBroker(killable);
   const report = await outboxRounds(temporaryDirectory(), broker, ROUNDS, seed, (line) => t.diagnostic(line));
   t.diagnostic(JSON.stringify(report));
-  assert.ok(report.answered > 0 && report.refused > 0 && report.versions > 0 && report.brokerKills > 0);
+  assert.ok(report.answered > 0 && report.refused > 0 && report.copied > 0 && report.brokerKills > 0);
 });

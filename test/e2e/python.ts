@@ -1,9 +1,12 @@
 /** Programs in Python that know the published contracts alone: Debian's interpreter and libraries, and stubs as any user makes them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { ROOT, temporaryDirectory } from './daemon.ts';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 
 export const PYTHON = '/usr/bin/python3';
 /** librdkafka before 2.6.1, as in Debian 12, fails to authenticate by SCRAM with Apache Kafka 4: this is a later one. */
@@ -33,4 +36,17 @@ export function stubsDir(): string {
   assert.equal(made.status, 0, `protoc: ${made.error?.message ?? made.stderr}`);
   stubs = dir;
   return dir;
+}
+
+/** A program of docs/examples beside the stubs, as its first lines ask; its lines as they come, and the end of it. */
+export function startExample(name: string, args: readonly string[]) {
+  const program = join(stubsDir(), name);
+  copyFileSync(join(ROOT, 'docs/examples', name), program);
+  const child = startProcess(PYTHON, [program, ...args], environment(LIBRARIES));
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error('no pipes to the example');
+  const lines: string[] = [];
+  createInterface({ input: stdout }).on('line', (line) => lines.push(line));
+  const complaint = text(stderr);
+  return { child, lines, ended: once(child, 'close').then(([status]) => ({ status, complaint })) };
 }

@@ -1,13 +1,14 @@
 /**
  * kill -9 on the hub, and on the broker, at random moments under load, restarted on the same data each time: what was
  * answered is there, what was refused is not, what was not heard of is there whole or not at all; and the topics say
- * exactly what the database says, each key in the order of its versions.
+ * exactly what the database says, each key in the order of its versions; and so do the copies of programs in another language.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { drained, plainKafka, topicsOf } from '../e2e/hub-support.ts';
 import { readTopics } from '../e2e/outbox-reader.ts';
 import { type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
+import { Copies } from './copies.ts';
 import { HubCampaign } from './hub-campaign.ts';
 import { storedVersions } from './outbox-ledger.ts';
 import { bulkCloser, importer, recordWriter } from './outbox-writers.ts';
@@ -34,9 +35,10 @@ export async function outboxRounds(
   return { rounds, killsAtStart, brokerKills, ...ledger.figures, ...read };
 }
 
-class Campaign extends HubCampaign<{ messages: number; duplicates: number }> {
+class Campaign extends HubCampaign<{ messages: number; duplicates: number; copied: number }> {
   brokerKills = 0;
   readonly #broker: TestBroker;
+  readonly #copies = new Copies();
   #brokerBack: Promise<void> = Promise.resolve();
 
   constructor(dir: string, broker: TestBroker, seed: number) {
@@ -44,14 +46,16 @@ class Campaign extends HubCampaign<{ messages: number; duplicates: number }> {
     this.#broker = broker;
   }
 
-  protected override begin(): Promise<void> {
-    return this.startFirst(plainKafka(this.#broker, TOPIC_PREFIX));
+  protected override async begin(): Promise<void> {
+    await this.startFirst({ ...plainKafka(this.#broker, TOPIC_PREFIX), ...this.#copies.config });
+    await this.#copies.start(this.api, this.#broker.plain, Object.keys(topicsOf(TOPIC_PREFIX)));
   }
 
   protected override async compare() {
     await this.#brokerBack;
     await drained(this.api, DRAIN_LIMIT_MS);
-    this.ledger.again(storedVersions(this.path));
+    const stored = storedVersions(this.path);
+    this.ledger.again(stored);
     const { messages, faults, duplicates } = await readTopics({
       bootstrap: this.#broker.plain,
       security: { 'security.protocol': 'plaintext' },
@@ -59,7 +63,8 @@ class Campaign extends HubCampaign<{ messages: number; duplicates: number }> {
     });
     assert.deepEqual(faults, []);
     assert.equal(this.ledger.published(messages), duplicates);
-    return { messages: messages.length, duplicates };
+    const copied = await this.#copies.compare(stored, DRAIN_LIMIT_MS);
+    return { messages: messages.length, duplicates, copied };
   }
 
   protected override async life(round: number): Promise<void> {

@@ -5,7 +5,7 @@
  *   steady [MINUTES] traffic for hours, memory, descriptors and every entry watched (60)
  *   faults [TIMES]   the fault tests, over and over (5)
  *   fuzz [COUNT]     malformed requests (20,000)
- *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load (200)
+ *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load, while two Python programs keep copies (200)
  *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
  *   fleet [BOXES] [--tls] so many boxes lose one broker in the same moment (1,000); wants a quiet machine
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
