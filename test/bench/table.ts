@@ -44,6 +44,10 @@ export function atLeast(ratio: number, aim: number, unit = ''): Judged {
 }
 
 /** More than the peer's, in milliseconds or megabytes. */
+export function atMost(found: number, aim: number, unit: string): Judged {
+  return { ratio: `${Math.round(found)} ${unit}`, aim: `at most ${aim} ${unit}`, verdict: judge(found <= aim) };
+}
+
 export function more(difference: number, digits: number, unit: string, aim: string, ok: boolean): Judged {
   const sign = difference >= 0 ? '+' : '';
   return { ratio: `${sign}${difference.toFixed(digits)} ${unit}`, aim, verdict: judge(ok) };

@@ -9,7 +9,7 @@ import { ENVELOPE_BYTES } from './samples.ts';
 import { seedWaiting } from './seed.ts';
 import { PARTITIONS } from './settings.ts';
 
-const AIM = 0.6;
+const AIM = 0.7;
 
 export const drain: Row = {
   name: 'drain',
