@@ -10,7 +10,7 @@ import { silentLogger } from '../shared/base/logger.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { hubMigrations } from './migrations.ts';
 import { author, recordEvent } from './outbox/change-store.fixture.ts';
-import { openChangeStore } from './outbox/change-store.ts';
+import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
 import { openRefdataFile } from './outbox/refdata-file.ts';
 import { RecordWriter } from './refdata/record-writer.ts';
 
@@ -23,8 +23,9 @@ test('a file from before there were webhooks keeps its events, and none of them 
     connection: openRefdataFile(dir, hubMigrations.slice(0, 1)).connection,
   });
   for (const key of ['a', 'b', 'c']) await before.commit(author, (change) => change.emit(recordEvent(key)));
-  // The newest may have left the outbox: its id is not used again.
-  await before.maintain(() => before.connection.exec('DELETE FROM outbox_events WHERE id = 3'));
+  // The newest may have left the outbox: its id is not used again. That version kept it with each change.
+  const removed = 'UPDATE progress SET last_outbox_id = 3; DELETE FROM outbox_events WHERE id = 3';
+  await before.maintain(() => before.connection.exec(removed));
   await before.close();
   const store = openChangeStore({ ...options, connection: openRefdataFile(dir, hubMigrations).connection });
   t.after(() => store.close());
@@ -38,6 +39,28 @@ test('a file from before there were webhooks keeps its events, and none of them 
   ]);
   assert.equal(store.storeId, before.storeId);
   assert.equal(await store.commit(author, (change) => change.emit(recordEvent('d'))), 4);
+});
+
+test('the newest event has left the outbox: neither its id nor its time is used again, also when the clock was set back', async (t) => {
+  const dir = temporaryDirectory(t);
+  const open = (wallMs: number) => {
+    const { connection } = openRefdataFile(dir, hubMigrations);
+    const clock = new FakeClock();
+    clock.stepWall(wallMs);
+    return openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
+  };
+  const emit = (store: ChangeStore) =>
+    store.commit(author, (change) => [change.emit(recordEvent('a')), change.stamp.txTime] as const);
+  const before = open(2_000);
+  await emit(before);
+  const [id, txTime] = await emit(before);
+  await before.maintain(() => before.connection.exec('DELETE FROM outbox_waiting; DELETE FROM outbox_events'));
+  await before.close();
+  const store = open(1_000);
+  t.after(() => store.close());
+  const [nextId, nextTime] = await emit(store);
+  assert.equal(nextId, id + 1);
+  assert.ok(nextTime > txTime, `${nextTime} after ${txTime}`);
 });
 
 test('the audit shows which records of a dictionary are older than its wider scope', async (t) => {

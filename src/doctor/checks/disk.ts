@@ -220,7 +220,7 @@ const logFigures = [
   "SELECT key, value FROM meta WHERE key IN ('ceiling_id', 'removed_to', 'ran_ms', 'lost_entries', 'lost_bytes')",
 ];
 const hubFigures = [
-  'SELECT last_outbox_id FROM progress',
+  'SELECT max(id) AS last_outbox_id FROM outbox_events',
   'SELECT count(*) AS waiting FROM outbox_waiting',
   'SELECT count(*) AS dead_letters FROM dead_letters',
 ];

@@ -9,7 +9,7 @@ import type { DatabaseFiles } from '../../shared/storage/database-files.ts';
 
 /** A larger log saves few writes and takes longer to recover; SQLite's default is about the same. */
 export const walLimitBytes = 4 * 1024 * 1024;
-/** Pages of a change besides its data: progress, leaves and indexes of five tables (measured: 6 to 9 pages of 4 KiB). */
+/** Pages of a change besides its data: leaves and indexes of five tables (measured: 5 to 8 pages of 4 KiB). */
 const commitBytes = 32 * 1024;
 /** The data is in the record's version, in the outbox row, and in the row again when it is marked. */
 const copies = 3;

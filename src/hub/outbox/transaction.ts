@@ -147,7 +147,7 @@ export class Transactions {
       },
       audit: (action, subject, details) => this.rows.audit(txTime, changedBy, action, subject, details),
     });
-    this.rows.advance(txTime, id);
+    if (id === last.lastOutboxId) this.rows.advance(txTime, id);
     return { result, txTime, lastOutboxId: id, rows: id - last.lastOutboxId, waiting, size };
   }
 }
@@ -173,11 +173,12 @@ export class OutboxRows {
     this.#sql = statements(connection);
   }
 
-  /** undefined: a new file. */
+  /** Of all transactions, also those whose events were removed. undefined: a new file. */
   progress(): Progress | undefined {
     return this.#sql.progress.get();
   }
 
+  /** For a transaction without an event. */
   advance(txTime: Instant, lastOutboxId: number): void {
     this.#sql.advance.run(txTime, lastOutboxId);
   }
@@ -202,10 +203,15 @@ export class OutboxRows {
   }
 }
 
+/** SQL, of the row of progress: the newest event that there ever was. */
+export const lastOutboxId = 'max(last_outbox_id, coalesce((SELECT max(id) FROM outbox_events), 0))';
+
 function statements(connection: Connection) {
   return {
     progress: connection.prepare<[], Progress>(
-      'SELECT store_id AS storeId, last_tx_time AS lastTxTime, last_outbox_id AS lastOutboxId FROM progress',
+      `SELECT store_id AS storeId, ${lastOutboxId} AS lastOutboxId,
+         max(last_tx_time, coalesce((SELECT tx_time FROM outbox_events ORDER BY id DESC LIMIT 1), '')) AS lastTxTime
+       FROM progress`,
     ),
     advance: connection.prepare<[Instant, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?'),
     insert: connection.prepare<[number, Instant, string, string, string, string, string, string]>(

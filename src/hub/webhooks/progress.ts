@@ -5,6 +5,7 @@
  */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
+import { lastOutboxId } from '../outbox/transaction.ts';
 
 /** Milliseconds that the service has been running over all its starts. Never decreases. */
 export type RunMs = number;
@@ -73,7 +74,7 @@ export class Progress {
       'SELECT run_ms AS runMs, boot_id AS bootId, boot_ms AS bootMs FROM webhook_progress',
     );
     this.#cursor = connection.prepare<[], number>('SELECT last_event FROM webhook_progress').pluck();
-    this.#lastEvent = connection.prepare<[], number>('SELECT last_outbox_id FROM progress').pluck();
+    this.#lastEvent = connection.prepare<[], number>(`SELECT ${lastOutboxId} FROM progress`).pluck();
     this.#lastDelivery = connection.prepare<[], number>('SELECT last_delivery FROM webhook_progress').pluck();
     this.#saveLastDelivery = connection.prepare<[number]>('UPDATE webhook_progress SET last_delivery = ?');
     this.#saveCursor = connection.prepare<[number]>('UPDATE webhook_progress SET last_event = max(last_event, ?)');

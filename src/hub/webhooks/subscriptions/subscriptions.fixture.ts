@@ -6,6 +6,7 @@ import { silentLogger } from '../../../shared/base/logger.ts';
 import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../../outbox/change-store.ts';
 import type { Scope } from '../../outbox/event.ts';
+import { lastOutboxId } from '../../outbox/transaction.ts';
 import type { EgressGuard } from '../egress/guard.ts';
 import type { Caller, SubscriptionRequest } from '../face.ts';
 import type { Consumers } from './cache.ts';
@@ -82,7 +83,7 @@ class FakePlanner {
 }
 
 export function lastEvent({ connection }: ChangeStore): number {
-  return Number(connection.prepare('SELECT last_outbox_id FROM progress').pluck().get());
+  return Number(connection.prepare(`SELECT ${lastOutboxId} FROM progress`).pluck().get());
 }
 
 export interface SubscriptionsRig extends TemporaryStore {
