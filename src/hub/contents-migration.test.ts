@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { LinesideError } from '../shared/base/errors.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
+import { aroundStatements, copyOf } from '../shared/storage/interrupted.fixture.ts';
 import { checkReadable, migrate, migrating } from '../shared/storage/migrate.ts';
 import type { Connection, Migrations } from '../shared/storage/open.ts';
 import {
@@ -221,38 +221,6 @@ test('a table whose pages are damaged stops it, and what was moved stays', (t) =
 });
 
 // Kills.
-
-/** As a kill at this moment leaves it: the files as they are now. */
-function copyOf(t: TestContext, path: string): string {
-  const copy = join(temporaryDirectory(t), 'refdata.db');
-  for (const suffix of ['', '-wal']) if (existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
-  return copy;
-}
-
-/** Calls before and after each statement that writes. */
-function aroundStatements(connection: Connection, call: () => void): void {
-  const prepare = connection.prepare.bind(connection);
-  const exec = connection.exec.bind(connection);
-  const around = <T>(work: () => T): T => {
-    call();
-    const done = work();
-    call();
-    return done;
-  };
-  connection.exec = (sql) => {
-    for (const one of sql.split(/;\n/)) around(() => exec(one));
-    return connection;
-  };
-  const pragma = connection.pragma.bind(connection);
-  connection.pragma = (sql, options) => around(() => pragma(sql, options));
-  connection.prepare = ((sql: string) => {
-    const statement = prepare(sql);
-    if (statement.reader) return statement;
-    const run = statement.run.bind(statement);
-    statement.run = (...values: unknown[]) => around(() => run(...values));
-    return statement;
-  }) as typeof prepare;
-}
 
 test('killed at any statement, it continues; until it is complete no other program opens the file', (t) => {
   const { path, connection, was } = sample(t);

@@ -4,6 +4,7 @@
  */
 import type { Migrations } from '../shared/storage/open.ts';
 import { contentsMigration } from './contents-migration.ts';
+import { recordsMigration } from './records-migration.ts';
 
 export const hubMigrations: Migrations = [
   `
@@ -290,4 +291,5 @@ CREATE TRIGGER outbox_next_of_key AFTER DELETE ON outbox_deferred WHEN OLD.due_m
 END;
 `,
   contentsMigration(),
+  recordsMigration(),
 ];

@@ -124,10 +124,10 @@ export function contentsOf(image: string, mount: string): Contents | undefined {
     });
     const refdata = countsOf(join(mount, 'var/lib/lineside-hub/refdata.db'), {
       versions: 'SELECT count(*) FROM record_versions',
-      outbox: 'SELECT coalesce(max(last_outbox_id), 0) FROM progress',
+      outbox: 'SELECT max((SELECT last_outbox_id FROM progress), coalesce(max(id), 0)) FROM outbox_events',
       // A change and its outbox row are one transaction.
-      halves: `SELECT count(*) FROM record_versions v JOIN records r ON r.id = v.record_id WHERE NOT EXISTS
-        (SELECT 1 FROM outbox_events e WHERE e.business_key = r.business_key AND e.tx_time = v.tx_time)`,
+      halves: `SELECT count(*) FROM record_versions v LEFT JOIN records r ON r.newest_id = v.id WHERE NOT EXISTS
+        (SELECT 1 FROM outbox_events e WHERE e.tx_time = v.tx_time AND e.business_key = coalesce(r.business_key, e.business_key))`,
     });
     if (log === undefined || refdata === undefined) return undefined;
     assert.equal(refdata.halves, 0, 'a change without its outbox row');

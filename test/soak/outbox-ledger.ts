@@ -159,9 +159,13 @@ function digestOf(of: Version): string {
 export function storedVersions(path: string, afterTxTime = ''): Version[] {
   return rowsOf<Version>(
     path,
-    `SELECT d.name AS dictionary, r.business_key AS businessKey, v.version, v.action, v.valid_from AS validFrom,
+    `WITH RECURSIVE versions (dictionary_id, business_key, id) AS (
+           SELECT dictionary_id, business_key, newest_id FROM records
+           UNION ALL SELECT dictionary_id, business_key, previous_id FROM versions JOIN record_versions USING (id)
+           WHERE previous_id IS NOT NULL)
+         SELECT d.name AS dictionary, r.business_key AS businessKey, v.version, v.action, v.valid_from AS validFrom,
            v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason, v.data
-         FROM record_versions v JOIN records r ON r.id = v.record_id JOIN dictionaries d ON d.id = r.dictionary_id
+         FROM versions r JOIN record_versions v USING (id) JOIN dictionaries d ON d.id = r.dictionary_id
          WHERE v.tx_time > ? AND d.name NOT LIKE 'device.%' ORDER BY v.tx_time`,
     afterTxTime,
   );

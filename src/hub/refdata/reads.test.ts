@@ -51,9 +51,10 @@ describe('lists', () => {
     const { id } = at.store.connection.prepare<[], { id: number }>('SELECT id FROM dictionaries').get() ?? { id: 0 };
     // Closed ones in bulk, by SQL: 25,000 ways through the face would say nothing more.
     at.store.connection.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000)
-      INSERT INTO records (id, dictionary_id, business_key, version, closed) SELECT i, ${id}, printf('c%05d', i), 1, 1 FROM n;
-      INSERT INTO record_versions (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
-      SELECT id, 1, 'closed', '2000', '2001', '2001', '', '', '{}' FROM records`);
+      INSERT INTO record_versions (id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+      SELECT i, 1, 'closed', '2000', '2001', '2001', '', '', '{}' FROM n;
+      INSERT INTO records (dictionary_id, business_key, version, closed, newest_id)
+      SELECT ${id}, printf('c%05d', id), 1, 1, id FROM record_versions`);
     await at.refdata.createRecord(everyone, 'tools', 'z', { data: {} });
     let pages = 0;
     let cursor: string | undefined;
@@ -111,7 +112,8 @@ describe('lists', () => {
       const given = named.length > 0 ? [Object.fromEntries(named)] : places;
       const plan = store.connection.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...given) as { detail: string }[];
       for (const { detail } of plan) {
-        assert.doesNotMatch(detail, /^SCAN|TEMP B-TREE|AUTOMATIC/, sql);
+        // The versions of one record.
+        assert.doesNotMatch(detail, /^SCAN (?!back$)|TEMP B-TREE|AUTOMATIC/, sql);
       }
     }
   });

@@ -8,6 +8,7 @@ import type { RecordVersion, Validity } from './face.ts';
 
 /** The newest version of a business key. */
 export interface Newest extends Validity {
+  /** Of the version. */
   readonly id: number;
   readonly closed: 0 | 1;
   readonly version: number;
@@ -35,7 +36,7 @@ export class RecordWriter {
   newest(dictionary: DictionaryHead, businessKey: string): Newest | undefined {
     const record = this.#sql.record.get(dictionary.id, businessKey);
     if (record === undefined) return undefined;
-    const version = this.#sql.newest.get(dictionary.id, record.id, record.version);
+    const version = this.#sql.newest.get(dictionary.id, record.id);
     if (version === undefined)
       throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost the version of a record');
     const { formerScope, ...rest } = version;
@@ -50,18 +51,11 @@ export class RecordWriter {
     newest: Newest | undefined,
     next: Next,
   ): RecordVersion {
-    if (newest === undefined) {
-      const id = Number(this.#sql.insert.run(dictionary.id, businessKey).lastInsertRowid);
-      return this.#write(change, dictionary, businessKey, id, 1, 'created', next, undefined);
-    }
-    const version = newest.version + 1;
-    this.#sql.advance.run(version, 0, newest.id);
-    if (newest.closed === 1) {
-      return this.#write(change, dictionary, businessKey, newest.id, version, 'created', next, undefined);
-    }
+    if (newest === undefined || newest.closed === 1)
+      return this.#write(change, dictionary, businessKey, newest, 'created', next, undefined);
     // Data that was written under a narrower scope is not published on the wider topic.
     const before = isWider(dictionary.scope, newest.scope) ? {} : (JSON.parse(newest.data) as JsonObject);
-    return this.#write(change, dictionary, businessKey, newest.id, version, 'updated', next, before);
+    return this.#write(change, dictionary, businessKey, newest, 'updated', next, before);
   }
 
   /** The event contains the closed version's data: if that was written under a narrower scope, it is sent to that topic. */
@@ -71,24 +65,34 @@ export class RecordWriter {
     // Valid as the version before was, until now; a version that only lay ahead never becomes valid.
     const validFrom = newest.validFrom < txTime ? newest.validFrom : txTime;
     const next: Next = { validFrom, validTo: txTime, data, text: newest.data };
-    this.#sql.advance.run(newest.version + 1, 1, newest.id);
     const published = { ...dictionary, scope: narrowest(dictionary.scope, newest.scope) };
-    return this.#write(change, published, businessKey, newest.id, newest.version + 1, 'closed', next, data);
+    return this.#write(change, published, businessKey, newest, 'closed', next, data);
   }
 
   #write(
     change: Change,
     dictionary: DictionaryHead,
     businessKey: string,
-    id: number,
-    version: number,
+    newest: Newest | undefined,
     action: Action,
     next: Next,
     before: JsonObject | undefined,
   ): RecordVersion {
     const { txTime, changedBy, changeReason } = change.stamp;
     const { text, ...said } = next;
-    this.#sql.version.run({ id, version, action, ...said, txTime, changedBy, changeReason, data: text });
+    const version = (newest?.version ?? 0) + 1;
+    const row = {
+      previousId: newest?.id ?? null,
+      version,
+      action,
+      ...said,
+      txTime,
+      changedBy,
+      changeReason,
+      data: text,
+    };
+    const id = Number(this.#sql.version.run(row).lastInsertRowid);
+    this.#sql.put.run(dictionary.id, businessKey, version, action === 'closed' ? 1 : 0, id);
     const { name, scope } = dictionary;
     const written = { dictionary: name, businessKey, version, action, ...said };
     change.emit({ kind: 'record', eventType: this.#eventType, scope, ...written, before });
@@ -100,24 +104,25 @@ export function writeStatements(connection: Connection) {
   return {
     /** Not joined with the version: an unknown key would cost ten times as much. */
     record: connection.prepare<[number, string], Pick<Newest, 'id' | 'closed' | 'version'>>(
-      'SELECT id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
+      'SELECT newest_id AS id, closed, version FROM records WHERE dictionary_id = ? AND business_key = ?',
     ),
     newest: connection.prepare<
-      [number, number, number],
+      [number, number],
       Validity & { readonly data: string; readonly formerScope: Scope | null }
     >(
       `SELECT valid_from AS validFrom, valid_to AS validTo, data, (SELECT s.scope FROM dictionary_scopes s
          WHERE s.dictionary_id = ? AND s.until > tx_time ORDER BY s.until LIMIT 1) AS formerScope
-       FROM record_versions WHERE record_id = ? AND version = ?`,
+       FROM record_versions WHERE id = ?`,
     ),
-    insert: connection.prepare<[number, string]>(
-      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (?, ?, 1, 0)',
+    put: connection.prepare<[number, string, number, 0 | 1, number]>(
+      `INSERT INTO records (dictionary_id, business_key, version, closed, newest_id) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (dictionary_id, business_key)
+       DO UPDATE SET version = excluded.version, closed = excluded.closed, newest_id = excluded.newest_id`,
     ),
-    advance: connection.prepare<[number, 0 | 1, number]>('UPDATE records SET version = ?, closed = ? WHERE id = ?'),
-    version: connection.prepare<[Readonly<Record<string, string | number>>]>(
+    version: connection.prepare<[Readonly<Record<string, string | number | null>>]>(
       `INSERT INTO record_versions
-         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
-       VALUES (:id, :version, :action, :validFrom, :validTo, :txTime, :changedBy, :changeReason, :data)`,
+         (previous_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+       VALUES (:previousId, :version, :action, :validFrom, :validTo, :txTime, :changedBy, :changeReason, :data)`,
     ),
   };
 }

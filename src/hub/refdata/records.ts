@@ -180,9 +180,9 @@ export class Records {
   history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
     const { id } = this.#dictionaries.head(actor, dictionary);
     const [before] = positionOf('history', page, [Number.MAX_SAFE_INTEGER]);
-    const record = this.#sql.known.get(id, businessKey);
-    if (record === undefined) throw recordNotFound(dictionary, businessKey);
-    return pageOf(this.#sql.history.iterate(record, before, page.limit + 1), page, {
+    const newest = this.#sql.known.get(id, businessKey);
+    if (newest === undefined) throw recordNotFound(dictionary, businessKey);
+    return pageOf(this.#sql.history.iterate({ businessKey, newest, before, limit: page.limit + 1 }), page, {
       ...versionPage(dictionary),
       cursorOf: ({ version }) => cursorAfter('history', version),
     });
@@ -234,19 +234,24 @@ function versionOf(dictionary: string, row: StoredVersion): RecordVersion {
 }
 
 export function readStatements(connection: Connection) {
-  const columns = `r.business_key AS businessKey, v.version, v.action, v.data, v.valid_from AS validFrom,
-    v.valid_to AS validTo, v.tx_time AS txTime, v.changed_by AS changedBy, v.change_reason AS changeReason`;
-  // The newest version that is valid from `at` or before.
-  const newestAt = `(SELECT w.version FROM record_versions w WHERE w.record_id = r.id AND w.valid_from <= :at
-    ORDER BY w.version DESC LIMIT 1)`;
-  const validAt = `records r JOIN record_versions v ON v.record_id = r.id AND v.version = ${newestAt}`;
+  const columns = `v.version, v.action, v.data, v.valid_from AS validFrom, v.valid_to AS validTo, v.tx_time AS txTime,
+    v.changed_by AS changedBy, v.change_reason AS changeReason`;
+  /** The versions of a record, newest first. */
+  const back = (newest: string): string => `WITH RECURSIVE back (id, version, valid_from, previous_id) AS (
+    SELECT id, version, valid_from, previous_id FROM record_versions WHERE id = ${newest}
+    UNION ALL
+    SELECT w.id, w.version, w.valid_from, w.previous_id FROM back JOIN record_versions w ON w.id = back.previous_id)`;
+  // The newest version that is valid from `at` or before: nearly always the newest.
+  const newestAt = `(${back('r.newest_id')} SELECT id FROM back WHERE valid_from <= :at LIMIT 1)`;
+  const validAt = `records r JOIN record_versions v ON v.id = ${newestAt}`;
   return {
     at: connection.prepare<[{ dictionary: number; key: string; at: Instant }], StoredVersion>(
-      `SELECT ${columns} FROM ${validAt}
+      `SELECT r.business_key AS businessKey, ${columns} FROM ${validAt}
        WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
     ),
+    /** The id of its newest version. */
     known: connection
-      .prepare<[number, string], number>('SELECT id FROM records WHERE dictionary_id = ? AND business_key = ?')
+      .prepare<[number, string], number>('SELECT newest_id FROM records WHERE dictionary_id = ? AND business_key = ?')
       .pluck(),
     /** The last key of a slice of keys, in their order: what one page reads. */
     slice: connection
@@ -259,14 +264,17 @@ export function readStatements(connection: Connection) {
       [{ dictionary: number; at: Instant; after: string; last: string | null; limit: number }],
       StoredVersion
     >(
-      `SELECT ${columns} FROM ${validAt}
+      `SELECT r.business_key AS businessKey, ${columns} FROM ${validAt}
        WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
          AND v.valid_to > :at
        ORDER BY r.business_key LIMIT :limit`,
     ),
-    history: connection.prepare<[number, number, number], StoredVersion>(
-      `SELECT ${columns} FROM record_versions v JOIN records r ON r.id = v.record_id
-       WHERE v.record_id = ? AND v.version < ? ORDER BY v.version DESC LIMIT ?`,
+    history: connection.prepare<
+      [{ readonly businessKey: string; readonly newest: number; readonly before: number; readonly limit: number }],
+      StoredVersion
+    >(
+      `${back(':newest')} SELECT :businessKey AS businessKey, ${columns}
+       FROM back CROSS JOIN record_versions v ON v.id = back.id WHERE back.version < :before LIMIT :limit`,
     ),
   };
 }

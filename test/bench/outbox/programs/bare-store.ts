@@ -44,7 +44,6 @@ export class BareStore {
   readonly #version;
   readonly #event;
   readonly #waiting;
-  readonly #progress;
   #outboxId = 0;
 
   constructor(dir: string, cacheKib: number) {
@@ -60,13 +59,15 @@ export class BareStore {
     this.#connection = connection;
     this.#begin = connection.prepare('BEGIN IMMEDIATE');
     this.#commit = connection.prepare('COMMIT');
-    this.#record = connection.prepare<[string]>(
-      'INSERT INTO records (dictionary_id, business_key, version, closed) VALUES (1, ?, 1, 0)',
+    this.#record = connection.prepare<[string, number]>(
+      'INSERT INTO records (dictionary_id, business_key, version, closed, newest_id) VALUES (1, ?, 1, 0, ?)',
     );
-    this.#advance = connection.prepare<[number, number]>('UPDATE records SET version = ?, closed = 0 WHERE id = ?');
-    this.#version = connection.prepare<[number, number, string, string, string, string, string]>(
+    this.#advance = connection.prepare<[number, number, string]>(
+      'UPDATE records SET version = ?, closed = 0, newest_id = ? WHERE dictionary_id = 1 AND business_key = ?',
+    );
+    this.#version = connection.prepare<[number | null, number, string, string, string, string, string]>(
       `INSERT INTO record_versions
-         (record_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
+         (previous_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
        VALUES (?, ?, ?, ?, ?, ?, 'local', '', ?)`,
     );
     this.#event = connection.prepare<[number, string, string, string, string]>(
@@ -76,40 +77,34 @@ export class BareStore {
     this.#waiting = connection.prepare<[number]>(
       "INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')",
     );
-    this.#progress = connection.prepare<[string, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?');
   }
 
-  /** One transaction; answers the records' ids. */
+  /** One transaction; answers the versions' ids. */
   create(changes: readonly BareChange[]): number[] {
     this.#begin.run();
     const ids = changes.map((change) => {
-      const id = Number(this.#record.run(change.key).lastInsertRowid);
-      this.#write(id, 'created', change);
+      const id = this.#write(null, 'created', change);
+      this.#record.run(change.key, id);
       return id;
     });
-    this.#end(changes);
+    this.#commit.run();
     return ids;
   }
 
   update(id: number, change: BareChange): void {
     this.#begin.run();
-    this.#advance.run(change.version, id);
-    this.#write(id, 'updated', change);
-    this.#end([change]);
+    this.#advance.run(change.version, this.#write(id, 'updated', change), change.key);
+    this.#commit.run();
   }
 
   close(): void {
     this.#connection.close();
   }
 
-  #write(id: number, action: string, { version, at, key, data, envelope }: BareChange): void {
-    this.#version.run(id, version, action, at, FAR_FUTURE, at, data);
+  #write(previous: number | null, action: string, { version, at, key, data, envelope }: BareChange): number {
+    const { lastInsertRowid } = this.#version.run(previous, version, action, at, FAR_FUTURE, at, data);
     this.#event.run(++this.#outboxId, at, key, action, envelope);
     this.#waiting.run(this.#outboxId);
-  }
-
-  #end(changes: readonly BareChange[]): void {
-    this.#progress.run(changes.at(-1)?.at ?? '', this.#outboxId);
-    this.#commit.run();
+    return Number(lastInsertRowid);
   }
 }

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
+import { aroundStatements, copyOf } from '../shared/storage/interrupted.fixture.ts';
+import { checkReadable, migrate, migrating } from '../shared/storage/migrate.ts';
+import { type Connection, type Migrations, openExisting } from '../shared/storage/open.ts';
+import { hubMigrations } from './migrations.ts';
+import { openRefdataFile } from './outbox/refdata-file.ts';
+import { recordsMigration } from './records-migration.ts';
+
+const before = hubMigrations.slice(0, 5);
+const inSmallBatches: Migrations = [...before, recordsMigration(7)];
+
+const said = 'v.version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data';
+
+/** Every record with its versions, the newest first. */
+function stateOf(connection: Connection): unknown {
+  const isMoved = connection.pragma('user_version', { simple: true }) === 6;
+  const versions = isMoved
+    ? `WITH RECURSIVE versions (dictionary_id, business_key, id) AS (
+         SELECT dictionary_id, business_key, newest_id FROM records
+         UNION ALL SELECT dictionary_id, business_key, previous_id FROM versions JOIN record_versions USING (id)
+         WHERE previous_id IS NOT NULL)
+       SELECT dictionary_id, business_key, ${said} FROM versions JOIN record_versions v USING (id)`
+    : `SELECT dictionary_id, business_key, ${said} FROM record_versions v JOIN records r ON r.id = v.record_id`;
+  const order = 'ORDER BY dictionary_id, business_key';
+  return {
+    records: connection.prepare(`SELECT dictionary_id, business_key, version, closed FROM records ${order}`).all(),
+    versions: connection.prepare(`${versions} ${order}, v.version DESC`).all(),
+  };
+}
+
+/** Of version 5: each record has 1 to 5 versions, the fourth one closed; those of several records are written in turns. */
+function sample(t: TestContext, records = 20, dataBytes = 100) {
+  const dir = temporaryDirectory(t);
+  openRefdataFile(dir, before).connection.close();
+  const path = join(dir, 'refdata.db');
+  const connection = openExisting({ path, cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024 });
+  t.after(() => connection.close());
+  connection.exec(`INSERT INTO dictionaries (id, name, title, scope, version, created_at, updated_at, changed_by)
+    VALUES (3, 'tools', '', 'PUBLIC', 1, '', '', ''), (7, 'sites', '', 'INTERNAL', 1, '', '', '')`);
+  const record = connection.prepare('INSERT INTO records VALUES (?, ?, ?, ?, ?)');
+  const version = connection.prepare('INSERT INTO record_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)');
+  connection.transaction(() => {
+    const last = (n: number): number => 1 + (n % 5);
+    for (let n = 1; n <= records; n++)
+      record.run(n, n % 3 === 0 ? 7 : 3, `Schlüssel ${n}`, last(n), last(n) === 4 ? 1 : 0);
+    for (let v = 1; v <= 5; v++)
+      for (let n = 1; n <= records; n++) {
+        if (v > last(n)) continue;
+        const action = v === 1 ? 'created' : v === 4 ? 'closed' : 'updated';
+        version.run(
+          n,
+          v,
+          action,
+          `from ${v}`,
+          `to ${v}`,
+          `at ${v} ${n}`,
+          'anna',
+          'why',
+          `{"n":"${'ä'.repeat(dataBytes)}"}`,
+        );
+      }
+  })();
+  return { path, connection, was: stateOf(connection) };
+}
+
+function isMoved(connection: Connection, was: unknown): void {
+  assert.equal(connection.pragma('user_version', { simple: true }), 6);
+  assert.deepEqual(stateOf(connection), was);
+  const versions = connection.prepare('SELECT count(*) FROM record_versions').pluck().get();
+  assert.equal(versions, (was as { versions: unknown[] }).versions.length);
+  assert.equal(connection.pragma('integrity_check', { simple: true }), 'ok');
+  assert.deepEqual(connection.pragma('foreign_key_check'), []);
+}
+
+test('every record has its versions, and a moved file has the tables of a new one', (t) => {
+  const { connection, was } = sample(t);
+  migrate(connection, inSmallBatches);
+  isMoved(connection, was);
+  const { connection: fresh } = openRefdataFile(temporaryDirectory(t), hubMigrations);
+  t.after(() => fresh.close());
+  const tables = (of: Connection) =>
+    of
+      .prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
+      .all();
+  assert.deepEqual(tables(connection), tables(fresh));
+});
+
+test('a record that has lost its versions is in the log', (t) => {
+  const { connection } = sample(t);
+  connection.exec('DELETE FROM record_versions WHERE record_id = 5');
+  const was = stateOf(connection) as { records: { business_key: string }[]; versions: unknown };
+  const faults = [...migrating(connection, inSmallBatches)].flatMap((batch) => batch.faults);
+  assert.deepEqual(faults, ['the record "Schlüssel 5" had no version']);
+  isMoved(connection, { ...was, records: was.records.filter((one) => one.business_key !== 'Schlüssel 5') });
+});
+
+test('killed at any statement, it continues; until it is complete no other program opens the file', (t) => {
+  const { path, connection, was } = sample(t);
+  const seen = new Set<string>();
+  connection.pragma('cache_size = 8');
+  aroundStatements(connection, () => {
+    const wal = existsSync(`${path}-wal`) ? statSync(`${path}-wal`) : { size: 0, mtimeMs: 0 };
+    const state = `${statSync(path).size} ${wal.size} ${wal.mtimeMs}`;
+    if (seen.has(state)) return;
+    seen.add(state);
+    const copy = openExisting({ path: copyOf(t, path), cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024 });
+    if (copy.pragma('user_version', { simple: true }) !== 5)
+      assert.throws(() => checkReadable(copy, before), /has schema version/);
+    migrate(copy, inSmallBatches);
+    isMoved(copy, was);
+    copy.close();
+  });
+  migrate(connection, inSmallBatches);
+  isMoved(connection, was);
+  assert.ok(seen.size > 10, `${seen.size} states of the files`);
+});
+
+test('the estimate is above what a file grows by, and the write-ahead log stays small', (t) => {
+  for (const [records, dataBytes] of [
+    [20_000, 30],
+    [4_000, 400],
+    [1_000, 2_000],
+    [60, 100_000],
+  ] as const) {
+    const { path, connection, was } = sample(t, records, dataBytes);
+    connection.pragma('wal_checkpoint(TRUNCATE)');
+    const { move } = recordsMigration();
+    const { rows, bytes } = move.estimate(connection, () => {});
+    assert.equal(rows, (was as { versions: unknown[] }).versions.length);
+    const from = statSync(path).size;
+    let wal = 0;
+    for (const _ of migrating(connection, hubMigrations)) wal = Math.max(wal, statSync(`${path}-wal`).size);
+    connection.pragma('wal_checkpoint(TRUNCATE)');
+    const growth = statSync(path).size - from;
+    t.diagnostic(`${rows} rows: ${growth} of ${bytes}`);
+    assert.ok(growth <= bytes, `${growth} of ${bytes}`);
+    assert.ok(wal < 24 * 1024 * 1024, `${wal} bytes of write-ahead log`);
+    isMoved(connection, was);
+  }
+});
