@@ -184,7 +184,7 @@ test('without a trial it migrates before the file is opened, with stages and log
   assert.deepEqual(lines, [
     'info migration of refdata.db started rows=28',
     'info migration of refdata.db moved=20 rows=28',
-    'info migration of refdata.db completed rows=28 withoutBody=0 seconds=20',
+    'info migration of refdata.db completed rows=28 notWhole=0 seconds=20',
   ]);
   assert.equal(await bringUp(start, migrations, () => true), true, 'nothing is left to move');
 });
@@ -229,7 +229,7 @@ test('too little space: the start fails with both figures, on trial too, and not
       (error) =>
         error instanceof LinesideError &&
         error.code === 'STORAGE_FULL' &&
-        /^cannot migrate refdata.db: it needs up to \d{8} bytes of free space and has \d+; nothing was changed$/.test(
+        /^cannot migrate refdata.db: it needs up to \d{8} bytes of free space and has \d+; this start has changed nothing$/.test(
           error.message,
         ) &&
         error.hint.startsWith('Try: '),

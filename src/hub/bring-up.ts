@@ -14,7 +14,7 @@ import { moveRows, pendingRows } from './outbox/refdata-file.ts';
 /** A stage that reports may take as long as it needs; an operator watches the log. */
 const stageEveryMs = 1_000;
 const logEveryMs = 10_000;
-/** Of deliveries without a body; their number is logged at the end. */
+/** Of what could not be moved whole; the number is logged at the end. */
 const loggedFaults = 100;
 /** The slot check keeps a slot after half a minute. */
 const trialPollMs = 1_000;
@@ -49,8 +49,7 @@ export async function bringUp(
   logger.info('migration of refdata.db started', { rows });
   for (const batch of moveRows(dir, migrations)) {
     moved += batch.rows;
-    for (const fault of batch.faults)
-      if (++faulty <= loggedFaults) logger.warn('migrated without its body', { delivery: fault });
+    for (const fault of batch.faults) if (++faulty <= loggedFaults) logger.warn('not migrated whole', { row: fault });
     alive(`migrating refdata.db: ${moved} of ${rows} rows`);
     if (clock.monoMs() - loggedMs >= logEveryMs) {
       loggedMs = clock.monoMs();
@@ -62,7 +61,7 @@ export async function bringUp(
       throw new LinesideError('SHUTTING_DOWN', `stopped after ${moved} of ${rows} rows of refdata.db`);
   }
   const seconds = Math.round((clock.monoMs() - fromMs) / 1_000);
-  logger.info('migration of refdata.db completed', { rows: moved, withoutBody: faulty, seconds });
+  logger.info('migration of refdata.db completed', { rows: moved, notWhole: faulty, seconds });
   return true;
 }
 

@@ -94,7 +94,7 @@ test('a record that has lost its versions is in the log', (t) => {
   connection.exec('DELETE FROM record_versions WHERE record_id = 5');
   const was = stateOf(connection) as { records: { business_key: string }[]; versions: unknown };
   const faults = [...migrating(connection, inSmallBatches)].flatMap((batch) => batch.faults);
-  assert.deepEqual(faults, ['the record "Schlüssel 5" had no version']);
+  assert.deepEqual(faults, ['record 5 had no version']);
   isMoved(connection, { ...was, records: was.records.filter((one) => one.business_key !== 'Schlüssel 5') });
 });
 

@@ -94,7 +94,7 @@ function moved(sql: ReturnType<typeof statements>, batchRows: number): Batch {
     last = recordId;
     if (bytes >= batchBytes) break;
   }
-  const faults = sql.lost.all(last).map((key) => `the record ${JSON.stringify(key)} had no version`);
+  const faults = sql.lost.all(last).map((id) => `record ${id} had no version`);
   sql.forget.run(last);
   return { rows, faults };
 }
@@ -118,8 +118,8 @@ function statements(connection: Connection) {
        ON CONFLICT (dictionary_id, business_key) DO UPDATE SET newest_id = excluded.newest_id`,
     ),
     lost: connection
-      .prepare<[number], string>(
-        `SELECT business_key FROM records_5 r WHERE id < ? AND NOT EXISTS
+      .prepare<[number], number>(
+        `SELECT id FROM records_5 r WHERE id < ? AND NOT EXISTS
            (SELECT 1 FROM records n WHERE n.dictionary_id = r.dictionary_id AND n.business_key = r.business_key)`,
       )
       .pluck(),

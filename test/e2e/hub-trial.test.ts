@@ -37,7 +37,7 @@ test('on trial nothing is migrated; when the slot is kept, the hub restarts, mig
   assert.equal(digest(), untouched);
 
   writeFileSync(facts, 'SLOT=b\nTRYING=no\n');
-  await both.waitFor(/ migration of refdata.db completed rows=28 withoutBody=0 /);
+  await both.waitFor(/ migration of refdata.db completed rows=28 notWhole=0 /);
   await until('ready', async () => (await both.http('GET', '/readyz').catch(() => undefined))?.status === 200);
   assert.notEqual(both.pid(), first);
   assert.equal((await both.http('POST', '/api/v1/dictionaries', made)).status, 201);

@@ -1,6 +1,6 @@
 /**
- * A database of version 4 of any size, moved to contents by a process that is killed at random moments, and again until it is
- * complete: what each delivery sends is the same before and after. Reports time, memory and the size of the write-ahead log.
+ * A database of version 4 of any size, moved to the newest by a process that is killed at random moments, and again until it is
+ * complete: what each delivery sends and what each record was are the same before and after. Reports time, memory and the size of the write-ahead log.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -17,7 +17,8 @@ import {
   type Part,
   sampleIn,
 } from '../../src/hub/contents-migration.fixture.ts';
-import { contentsMigration } from '../../src/hub/contents-migration.ts';
+import { hubMigrations } from '../../src/hub/migrations.ts';
+import { pendingMoves } from '../../src/shared/storage/migrate.ts';
 import type { Connection } from '../../src/shared/storage/open.ts';
 import { NODE, ROOT } from '../e2e/daemon.ts';
 import { seeded } from './random.ts';
@@ -51,9 +52,11 @@ export async function migrationRun(
   const before = digestOf((part) => bodiesBefore(connection, part));
   const deliveries = Number(connection.prepare('SELECT count(*) FROM webhook_deliveries').pluck().get());
   const estimateFrom = performance.now();
-  const { rows, bytes } = contentsMigration().move.estimate(connection, () => {});
+  const estimates = pendingMoves(connection, hubMigrations).map((move) => move.estimate(connection, () => {}));
+  const bytes = estimates.reduce((sum, one) => sum + one.bytes, 0);
   const estimateS = (performance.now() - estimateFrom) / 1_000;
-  assert.equal(rows, deliveries);
+  assert.deepEqual([estimates[0]?.rows, (estimates[1]?.rows ?? 0) > 0], [deliveries, true]);
+  const records = recordsDigest(connection, 'JOIN record_versions v ON v.record_id = r.id');
   connection.close();
   const from = statSync(path).size;
   say(`${Math.round(from / MIB)} MiB with ${deliveries} deliveries`);
@@ -86,9 +89,16 @@ export async function migrationRun(
   }
   connection = connect(path);
   connection.pragma('wal_checkpoint(TRUNCATE)');
-  assert.equal(connection.pragma('user_version', { simple: true }), 5);
+  assert.equal(connection.pragma('user_version', { simple: true }), hubMigrations.length);
   const after = digestOf((part) => bodiesAfter(connection, part));
   assert.deepEqual(after, before);
+  assert.equal(
+    recordsDigest(
+      connection,
+      'JOIN record_versions v ON v.id IN (r.newest_id, (SELECT previous_id FROM record_versions WHERE id = r.newest_id))',
+    ),
+    records,
+  );
   assert.equal(connection.pragma('quick_check', { simple: true }), 'ok');
   connection.close();
   const mib = (size: number): number => Math.round(size / MIB);
@@ -112,8 +122,33 @@ function grow(connection: Connection, path: string, size: number): void {
   for (let round = 0; statSync(path).size < size; round++) {
     addDeliveries(connection, 900, 1, [100, 800, 2_500, 6_000][round % 4]);
     addDeliveries(connection, 100, 20, 400);
+    addRecords(connection);
     connection.pragma('wal_checkpoint(TRUNCATE)');
   }
+}
+
+/** One of each event, with two versions. */
+function addRecords(connection: Connection): void {
+  connection.exec(`
+    INSERT OR IGNORE INTO dictionaries (id, name, title, scope, version, created_at, updated_at, changed_by)
+      VALUES (100, 'moved', '', 'PUBLIC', 1, '', '', '');
+    INSERT INTO records SELECT id, 100, business_key || id, 2, 0 FROM outbox_events
+      WHERE id > (SELECT coalesce(max(id), 0) FROM records);
+    INSERT INTO record_versions SELECT r.id, n.value, 'updated', tx_time, '9999', tx_time, 'anna', '', body
+      FROM records r JOIN outbox_events e ON e.id = r.id JOIN json_each('[1, 2]') n
+      WHERE r.id > (SELECT coalesce(max(record_id), 0) FROM record_versions)`);
+}
+
+/** In any order. */
+function recordsDigest(connection: Connection, versions: string): number {
+  const said = connection
+    .prepare<[], string>(
+      `SELECT json_array(business_key, r.version, closed, v.version, valid_from, data) FROM records r ${versions}`,
+    )
+    .pluck();
+  let sum = 0;
+  for (const row of said.iterate()) sum = (sum + createHash('sha256').update(row).digest().readUIntBE(0, 6)) % 2 ** 48;
+  return sum;
 }
 
 function digestOf(read: (part: Part) => ReadonlyMap<number, string | null>): {
@@ -134,13 +169,12 @@ function digestOf(read: (part: Part) => ReadonlyMap<number, string | null>): {
 
 function program(dir: string): string {
   return `
-    import { contentsMigration } from './src/hub/contents-migration.ts';
     import { hubMigrations } from './src/hub/migrations.ts';
     import { moveRows, pendingRows } from './src/hub/outbox/refdata-file.ts';
-    const [dir, migrations] = [${JSON.stringify(dir)}, [...hubMigrations.slice(0, 4), contentsMigration()]];
-    pendingRows(dir, migrations, () => {});
+    const dir = ${JSON.stringify(dir)};
+    pendingRows(dir, hubMigrations, () => {});
     console.log('begun');
-    for (const batch of moveRows(dir, migrations));`;
+    for (const batch of moveRows(dir, hubMigrations));`;
 }
 
 async function firstLine(child: ChildProcess): Promise<void> {

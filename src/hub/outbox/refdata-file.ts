@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
-import { type Batch, checkOwn, FILE_FOREIGN, migrating, pendingMove } from '../../shared/storage/migrate.ts';
+import { type Batch, checkOwn, FILE_FOREIGN, migrating, pendingMoves } from '../../shared/storage/migrate.ts';
 import {
   type Connection,
   closeQuietly,
@@ -91,13 +91,14 @@ export function pendingRows(dir: string, migrations: Migrations, alive: () => vo
     const connection = openReadOnly(path);
     try {
       checkOwn(connection, migrations);
-      const move = pendingMove(connection, migrations);
-      if (move === undefined) return undefined;
+      const moves = pendingMoves(connection, migrations);
+      if (moves.length === 0) return undefined;
       checked(path);
-      const { rows, bytes } = move.estimate(connection, alive);
+      const estimates = moves.map((move) => move.estimate(connection, alive));
+      const bytes = estimates.reduce((sum, one) => sum + one.bytes, 0);
       const pageSize = Number(connection.pragma('page_size', { simple: true }));
       checkSpace(dir, bytes, Number(connection.pragma('freelist_count', { simple: true })) * pageSize);
-      return rows;
+      return estimates.reduce((sum, { rows }) => sum + rows, 0);
     } finally {
       closeQuietly(connection);
     }
@@ -113,7 +114,7 @@ function checkSpace(dir: string, neededBytes: number, unusedBytes: number): void
   if (freeBytes >= neededBytes) return;
   throw new LinesideError(
     'STORAGE_FULL',
-    `cannot migrate refdata.db: it needs up to ${neededBytes} bytes of free space and has ${freeBytes}; nothing was changed`,
+    `cannot migrate refdata.db: it needs up to ${neededBytes} bytes of free space and has ${freeBytes}; this start has changed nothing`,
     { hint: `Try: remove files from the file system of ${dir}, then restart lineside.` },
   );
 }

@@ -119,12 +119,9 @@ function* moving(connection: Database.Database, migrations: Migrations, version:
   })();
 }
 
-/** The first move that the file needs, or that is under way; undefined: none. */
-export function pendingMove(connection: Database.Database, migrations: Migrations): Move | undefined {
-  return migrations
-    .slice(wholeVersion(versionOf(connection)))
-    .map(moveOf)
-    .find(Boolean);
+/** The moves that the file needs, with one that is under way. */
+export function pendingMoves(connection: Database.Database, migrations: Migrations): readonly Move[] {
+  return migrations.slice(wholeVersion(versionOf(connection))).flatMap((migration) => moveOf(migration) ?? []);
 }
 
 function moveOf(migration: Migration = ''): Move | undefined {
