@@ -41,6 +41,15 @@ interface Sound {
   readonly otherCommits: number;
 }
 
+/** The write-ahead log, and then the main file: a checkpoint that is counted has written everything. */
+interface Seen {
+  readonly walSizes: WalSizes;
+  readonly otherCommits: number;
+  /** Bytes of all pages. */
+  readonly needed: number;
+  readonly main: BigIntStats | undefined;
+}
+
 export class DatabaseFiles {
   readonly #connection: Connection;
   readonly #path: string;
@@ -73,11 +82,11 @@ export class DatabaseFiles {
     this.#main = statSync(this.#path, { bigint: true });
     this.#mainBytes = Number(this.#main.size);
     this.#wal = this.#identifyWal();
-    this.#sound = this.#lookSound();
+    this.#sound = this.#soundNow(this.#see());
     if (!this.#sound.head.includes(id)) {
       // A new database is in its write-ahead log alone.
       connection.pragma('main.wal_checkpoint(PASSIVE)');
-      this.#sound = this.#lookSound();
+      this.#sound = this.#soundNow(this.#see());
     }
     this.#id = this.#sound.head.includes(id) ? id : '';
   }
@@ -93,12 +102,17 @@ export class DatabaseFiles {
    */
   verify(): void {
     if (this.#overwritten !== '') throw new FileLostError(this.#overwritten);
-    // A change by another program's checkpoint between two checks is no loss.
-    const found = this.#look() && this.#look();
-    if (found !== '') throw new FileLostError(found);
-    for (let waitedMs = 0; this.#isOverwritten(); waitedMs += checkAgainMs) {
+    let seen = this.#see();
+    if (this.#lossIn(seen) !== '') {
+      // A change by another program's checkpoint between two checks is no loss.
+      seen = this.#see();
+      const found = this.#lossIn(seen);
+      if (found !== '') throw new FileLostError(found);
+    }
+    for (let waitedMs = 0; this.#isOverwritten(seen); waitedMs += checkAgainMs) {
       if (waitedMs >= patienceMs) this.#throwOverwritten();
       Atomics.wait(new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)), 0, 0, checkAgainMs);
+      seen = this.#see();
     }
   }
 
@@ -108,7 +122,7 @@ export class DatabaseFiles {
     try {
       return Number(this.#connection.pragma(`main.wal_checkpoint(${mode})`, { simple: true })) !== 0;
     } finally {
-      this.#sound = this.#lookSound();
+      this.#sound = this.#soundNow(this.#see());
     }
   }
 
@@ -123,15 +137,21 @@ export class DatabaseFiles {
     closeSync(this.#file);
   }
 
-  /** The loss in words; '': none. */
-  #look(): string {
-    const { log, checkpointed } = this.#sizes();
+  #see(): Seen {
+    const walSizes = this.#sizes();
+    const otherCommits = this.#otherCommits.get() ?? 0;
     const needed = (this.#pageCount.get() ?? 0) * this.#pageSize;
-    const main = statSync(this.#path, { bigint: true, throwIfNoEntry: false });
+    return { walSizes, otherCommits, needed, main: statSync(this.#path, { bigint: true, throwIfNoEntry: false }) };
+  }
+
+  /** The loss in words; '': none. */
+  #lossIn(seen: Seen): string {
+    const { walSizes, needed, main } = seen;
+    const { log, checkpointed } = walSizes;
     if (!isSame(main, this.#main)) return this.#mainLost(main);
     const wal = this.#statWal();
     if (!isSame(wal, this.#wal)) {
-      if (!this.#isOverwritten()) this.#renewWal();
+      if (!this.#isOverwritten(seen)) this.#renewWal();
       return '';
     }
     if (Number(wal?.size ?? 0) < this.#bytesOf(log))
@@ -146,9 +166,9 @@ export class DatabaseFiles {
    * change must leave the content as it was (the file's times or permissions were set). Throws FILE_LOST when no checkpoint can
    * be the reason.
    */
-  #isOverwritten(): boolean {
+  #isOverwritten(seen: Seen): boolean {
     const { changedNs, head, walSizes, otherCommits } = this.#sound;
-    const now = this.#lookSound(this.#sound);
+    const now = this.#soundNow(seen, this.#sound);
     const isChanged = now.changedNs !== changedNs;
     if (isChanged && !now.head.includes(this.#id)) this.#throwOverwritten();
     const isCheckpoint =
@@ -161,11 +181,8 @@ export class DatabaseFiles {
   }
 
   /** The content is read again only when the file was changed. */
-  #lookSound(before?: Sound): Sound {
-    // Before the file: a checkpoint that is counted has written everything.
-    const walSizes = this.#sizes();
-    const otherCommits = this.#otherCommits.get() ?? 0;
-    const { ctimeNs: changedNs } = statSync(this.#path, { bigint: true });
+  #soundNow({ walSizes, otherCommits, main }: Seen, before?: Sound): Sound {
+    const changedNs = main?.ctimeNs ?? 0n;
     if (before?.changedNs === changedNs) return { ...before, walSizes, otherCommits };
     const head = Buffer.alloc(headBytes);
     readSync(this.#file, head, 0, headBytes, 0);
@@ -205,7 +222,7 @@ export class DatabaseFiles {
     this.#connection.pragma('main.journal_mode = WAL');
     this.#wal = this.#identifyWal();
     this.#mainBytes = statSync(this.#path).size;
-    this.#sound = this.#lookSound();
+    this.#sound = this.#soundNow(this.#see());
   }
 
   #identifyWal(): BigIntStats | undefined {
