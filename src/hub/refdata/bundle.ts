@@ -8,7 +8,7 @@ import { type Author, isWider, type JsonObject } from '../outbox/event.ts';
 import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
-import { type DataCheck, Validators } from './json-schema.ts';
+import type { DataCheck, Validators } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
 
@@ -56,13 +56,13 @@ export class ImportRun {
   readonly #faults = new Faults();
   readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
 
-  /** `noTimeLimit`: of checks in the worker. `afterItem`: throws to abort the run. */
-  constructor(change: Change, actor: Actor, noTimeLimit: boolean, afterItem: () => void) {
+  /** `afterItem`: throws to abort the run. */
+  constructor(change: Change, actor: Actor, validators: Validators, afterItem: () => void) {
     this.#change = change;
     this.#actor = actor;
     this.#afterItem = afterItem;
     this.#sql = dictionaryStatements(change.connection);
-    this.#validators = new Validators(change.connection, noTimeLimit);
+    this.#validators = validators;
     this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
   }
 

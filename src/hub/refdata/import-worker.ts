@@ -5,6 +5,7 @@ import { isStopRequested, serve } from '../../shared/storage/worker-serve.ts';
 import { ImportConnection } from '../outbox/refdata-file.ts';
 import { type ImportCalls, type ImportRequest, ImportRun } from './bundle.ts';
 import type { ImportResult } from './face.ts';
+import { unlimited, Validators } from './json-schema.ts';
 
 /** Grows in place, so that a bundle is in memory once. */
 let bundle = new ArrayBuffer(0);
@@ -27,7 +28,10 @@ function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): 
   const connection = new ImportConnection(path, maxBytes, clock);
   try {
     return connection.change(author, (change) =>
-      new ImportRun(change, actor, true, throwIfStopped).run(format, new Uint8Array(bundle)),
+      new ImportRun(change, actor, new Validators(change.connection, unlimited), throwIfStopped).run(
+        format,
+        new Uint8Array(bundle),
+      ),
     );
   } finally {
     connection.close();

@@ -10,6 +10,7 @@ import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/work
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { type ImportCalls, ImportRun, importAudit } from './bundle.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
+import { Validators } from './json-schema.ts';
 import { reasonFaults, refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
@@ -148,7 +149,10 @@ export class Imports {
         const throwIfTooLong = (): void => {
           if (clock.monoMs() > untilMs) throw tooLong;
         };
-        return new ImportRun(change, actor, false, throwIfTooLong).run(format, Buffer.concat(parts));
+        return new ImportRun(change, actor, new Validators(change.connection), throwIfTooLong).run(
+          format,
+          Buffer.concat(parts),
+        );
       });
     } catch (error) {
       if (error === tooLong) return undefined;

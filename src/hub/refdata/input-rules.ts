@@ -2,7 +2,6 @@
  * Rules for names, titles, business keys, reasons, times and data that hold in every dictionary. Each check of a string returns
  * the fault, or ''. Pure.
  */
-import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
 import { FAR_FUTURE, type Instant, parseInstant } from '../../shared/base/instant.ts';
 import { DICTIONARY_NAME, lengthFault } from '../outbox/event.ts';
 import { PLAIN_TEXT, type Validity } from './face.ts';
@@ -48,40 +47,15 @@ export function openFrom(asked: string | undefined, txTime: Instant): Validity |
 /** As JSON in UTF-8: a broker accepts messages of 1 MB by default, and an event contains the data twice. */
 const maxDataBytes = 256 * 1024;
 
-/** The data's JSON as it is stored, or its fault. Exact numbers are the parser's task (parseExactJson). */
+/** The data's JSON as it is stored, or its fault. Exact numbers, depth and names are the parser's task (parseExactJson). */
 export function checkData(
   data: unknown,
 ): { readonly text: string; readonly fault?: never } | { readonly fault: string } {
   if (typeof data !== 'object' || data === null || Array.isArray(data)) return { fault: 'must be an object' };
-  const shape = shapeFault(data);
-  if (shape !== '') return { fault: shape };
   const text = JSON.stringify(data);
   // A UTF-16 unit is at most three bytes.
   if (text.length * 3 > maxDataBytes && new TextEncoder().encode(text).length > maxDataBytes) {
     return { fault: `must have at most ${maxDataBytes / 1024} KiB as JSON` };
   }
   return { text };
-}
-
-/** Level by level instead of by recursion, because the nesting is not checked yet. */
-function shapeFault(root: object): string {
-  let level: object[] = [root];
-  for (let depth = 1; level.length > 0; depth++) {
-    if (depth > MAX_JSON_DEPTH) return `must not be nested more than ${MAX_JSON_DEPTH} deep`;
-    const next: object[] = [];
-    for (const value of level) {
-      if (Object.hasOwn(value, '__proto__')) return 'must have no field named __proto__';
-      for (const item of Object.values(value)) {
-        if (typeof item === 'object' && item !== null) next.push(item);
-        else if (!isPlain(item)) return 'must be JSON: strings, finite numbers, true, false, null, lists and objects';
-      }
-    }
-    level = next;
-  }
-  return '';
-}
-
-function isPlain(value: unknown): boolean {
-  if (typeof value === 'number') return Number.isFinite(value);
-  return value === null || typeof value === 'string' || typeof value === 'boolean';
 }

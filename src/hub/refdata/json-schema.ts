@@ -1,6 +1,6 @@
 /**
  * A dictionary's JSON Schema, checked and compiled (2020-12, or draft-07 by $schema). Schemas and data are untrusted: they must
- * not block this thread or fetch anything.
+ * not block this thread or fetch anything. What reads them (parseExactJson) bounds their depth and refuses __proto__.
  */
 
 import { createContext, Script } from 'node:vm';
@@ -9,9 +9,14 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { RE2JS } from 're2js';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
-import { MAX_JSON_DEPTH } from '../../shared/base/exact-json.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { JsonObject } from '../outbox/event.ts';
+
+/** The function's result; undefined: it was ended after limitMs. */
+type TimeLimit = <T extends object>(limitMs: number, run: () => T) => T | undefined;
+
+/** In a worker: the watchdog of its caller is enough. */
+export const unlimited: TimeLimit = (_limitMs, run) => run();
 
 const script = new Script('run()');
 const context = createContext({ run: undefined });
@@ -64,33 +69,30 @@ const checkLimitMs = 500;
 const easyDataLength = 4_096;
 const easyProduct = 2 ** 24;
 
-const dialects = {
-  'https://json-schema.org/draft/2020-12/schema': Ajv2020,
-  'http://json-schema.org/draft-07/schema': Ajv,
-} as const;
-type Dialect = (typeof dialects)[keyof typeof dialects];
+type Dialect = typeof Ajv2020 | typeof Ajv;
+const latest = 'https://json-schema.org/draft/2020-12/schema';
+const dialects: ReadonlyMap<string, Dialect> = new Map([
+  [latest, Ajv2020],
+  ['http://json-schema.org/draft-07/schema', Ajv],
+]);
 
 const options: Options = { strict: false, logger: false, allErrors: true };
 /** The meta-schema of each dialect, compiled at its first use. */
 const metaCheckers = new Map<Dialect, Ajv>();
 
 /** `at`: the pointer to the schema in the caller's request. */
-export function compileSchema(schema: JsonObject, at: string, noTimeLimit = false): CompiledSchema {
-  const shape = shapeFault(schema, at);
-  if (shape !== '') return { faults: [shape] };
+export function compileSchema(schema: JsonObject, at: string, limited: TimeLimit = withinMs): CompiledSchema {
   const text = JSON.stringify(schema);
   if (Buffer.byteLength(text) > maxSchemaBytes)
     return { faults: [`${at} must have at most ${maxSchemaBytes / 1024} KiB as JSON`] };
   // A copy: Ajv writes into the schema, and the caller's object is stored and answered.
   const own = JSON.parse(text) as JsonObject;
-  const named = own['$schema'] ?? 'https://json-schema.org/draft/2020-12/schema';
-  const dialect = dialectOf(named);
+  const dialect = dialects.get(String(own['$schema'] ?? latest).replace(/#$/, ''));
   if (dialect === undefined)
-    return { faults: [`${at}/$schema is not known; known are ${Object.keys(dialects).join(' and ')}`] };
+    return { faults: [`${at}/$schema is not known; known are ${[...dialects.keys()].join(' and ')}`] };
   const meta = metaFaults(dialect, own, at);
   if (meta.length > 0) return { faults: meta };
-  const compile = (): CompiledSchema => compileOwn(own, dialect, text.length, at, noTimeLimit);
-  const compiled = noTimeLimit ? compile() : withinMs(compileLimitMs, compile);
+  const compiled = limited(compileLimitMs, () => compileOwn(own, dialect, text.length, at, limited));
   return compiled ?? { faults: [`${at} takes too long to compile`] };
 }
 
@@ -99,7 +101,7 @@ function compileOwn(
   dialect: Dialect,
   length: number,
   at: string,
-  noTimeLimit: boolean,
+  limited: TimeLimit,
 ): CompiledSchema {
   const ajv = new dialect({
     ...options,
@@ -120,7 +122,7 @@ function compileOwn(
       validate.errors = null;
       return listed(errors, '/data');
     };
-    return { check: guarded(run, refers, length, noTimeLimit) };
+    return { check: guarded(run, refers, length, limited) };
   } catch (error) {
     return { faults: [`${at} ${messageOf(error)}`] };
   }
@@ -130,14 +132,14 @@ function guarded(
   run: (data: JsonObject) => readonly string[],
   refers: boolean,
   schemaLength: number,
-  noTimeLimit: boolean,
+  limited: TimeLimit,
 ): DataCheck {
   return (data, length) => {
     const easy = !refers && length <= easyDataLength && length * schemaLength <= easyProduct;
     try {
-      if (easy || noTimeLimit) return run(data);
+      if (easy) return run(data);
       return (
-        withinMs(checkLimitMs, () => run(data)) ?? [
+        limited(checkLimitMs, () => run(data)) ?? [
           `/data takes more than ${checkLimitMs} ms to check against the schema of its dictionary`,
         ]
       );
@@ -146,11 +148,6 @@ function guarded(
       return [`/data cannot be checked against the schema of its dictionary: ${messageOf(error)}`];
     }
   };
-}
-
-function dialectOf(named: unknown): Dialect | undefined {
-  const name = String(named).replace(/#$/, '');
-  return Object.entries(dialects).find(([known]) => known === name)?.[1];
 }
 
 function metaFaults(dialect: Dialect, schema: JsonObject, at: string): readonly string[] {
@@ -238,7 +235,7 @@ interface WalkedSchema {
 
 type Node = Readonly<Record<string, unknown>>;
 
-/** Of a schema that is valid by its meta-schema and not nested too deep. */
+/** Of a schema that is valid by its meta-schema; its depth is bounded by parseExactJson. */
 function walkSchema(schema: object, at: string, formats: ReadonlySet<string>): WalkedSchema {
   const faults: string[] = [];
   let refers = false;
@@ -292,25 +289,8 @@ function patternFault(pattern: string): string {
     linearPattern(pattern);
     return '';
   } catch (error) {
-    return `is no pattern: ${error instanceof Error ? error.message : String(error)}`;
+    return `is no pattern: ${messageOf(error)}`;
   }
-}
-
-/** Nesting and __proto__, checked without recursion. */
-function shapeFault(schema: object, at: string): string {
-  let level: (readonly [object, string])[] = [[schema, at]];
-  for (let depth = 1; level.length > 0; depth++) {
-    const next: (readonly [object, string])[] = [];
-    for (const [node, at] of level) {
-      if (depth > MAX_JSON_DEPTH) return `${at} is nested more than ${MAX_JSON_DEPTH} deep`;
-      if (Object.hasOwn(node, '__proto__')) return `${at}/__proto__ is a name that is not allowed`;
-      for (const [name, value] of Object.entries(node)) {
-        if (typeof value === 'object' && value !== null) next.push([value, `${at}/${escaped(name)}`]);
-      }
-    }
-    level = next;
-  }
-  return '';
 }
 
 function isObject(value: unknown): value is Node {
@@ -329,14 +309,13 @@ const anyObject: DataCheck = () => [];
 /** The checks of dictionaries' schemas, compiled once for each version of a dictionary, on one connection. */
 export class Validators {
   readonly #schema;
-  readonly #noTimeLimit: boolean;
+  readonly #limited: TimeLimit | undefined;
   /** By id and version, in the order of their last use. */
   readonly #kept = new Map<string, DataCheck>();
 
-  /** `noTimeLimit`: in the worker. */
-  constructor(connection: Connection, noTimeLimit: boolean) {
+  constructor(connection: Connection, limited?: TimeLimit) {
     this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
-    this.#noTimeLimit = noTimeLimit;
+    this.#limited = limited;
   }
 
   /** Only for a committed dictionary, because it is cached. */
@@ -353,7 +332,7 @@ export class Validators {
   #compiled(id: number): DataCheck {
     const text = this.#schema.get(id);
     if (text === undefined || text === null) return anyObject;
-    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#noTimeLimit);
+    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#limited);
     if ('check' in compiled) return compiled.check;
     // An older lineside or a less busy machine accepted it: data that cannot be checked is refused.
     return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];

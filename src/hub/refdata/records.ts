@@ -34,7 +34,7 @@ export class Records {
     this.#store = store;
     this.#dictionaries = dictionaries;
     this.#writer = new RecordWriter(store.connection, 'dictionary.changed');
-    this.#validators = new Validators(store.connection, false);
+    this.#validators = new Validators(store.connection);
     this.#sql = readStatements(store.connection);
   }
 
