@@ -2,7 +2,7 @@
  * The open pushes: a limited number, one for each device. A newer push ends the older one, whose box may be gone. And the gate
  * before every call: who calls, and one batch of a push after the other.
  */
-import type { ServerInterceptor, ServerUnaryCall } from '@grpc/grpc-js';
+import { type ServerInterceptor, type ServerUnaryCall, status } from '@grpc/grpc-js';
 import type { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
 import { GatedCall } from '../shared/auth/gated-call.ts';
 import type { Clock, Timer } from '../shared/base/clock.ts';
@@ -12,11 +12,11 @@ import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limi
 
 /** Why the collector ended a push. */
 export class PushEnded extends Error {
-  readonly kind: 'cancelled' | 'displaced' | 'idle' | 'stopping' | 'revoked';
+  readonly code: status;
 
-  constructor(kind: PushEnded['kind'], message: string) {
+  constructor(code: status, message: string) {
     super(message);
-    this.kind = kind;
+    this.code = code;
   }
 }
 
@@ -49,7 +49,7 @@ export class Pushes {
   claim(turn: PushTurn, deviceId: string): void {
     const older = this.#byDevice.get(deviceId);
     if (older === turn) return;
-    older?.end(new PushEnded('displaced', 'a newer push of this device took the place of this one'));
+    older?.end(new PushEnded(status.ABORTED, 'a newer push of this device took the place of this one'));
     this.#byDevice.set(deviceId, turn);
     turn.deviceId = deviceId;
   }
@@ -63,7 +63,7 @@ export class Pushes {
   /** Ends them all. */
   close(): void {
     this.#isClosed = true;
-    for (const turn of this.#open) turn.end(new PushEnded('stopping', 'the collector is stopping'));
+    for (const turn of this.#open) turn.end(new PushEnded(status.UNAVAILABLE, 'the collector is stopping'));
   }
 }
 
@@ -92,7 +92,7 @@ export class PushTurn {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       const idle = this.#clock.timer(PUSH_IDLE_MS, () =>
-        this.end(new PushEnded('idle', `no batch came for ${PUSH_IDLE_MS / 60_000} minutes`)),
+        this.end(new PushEnded(status.DEADLINE_EXCEEDED, `no batch came for ${PUSH_IDLE_MS / 60_000} minutes`)),
       );
       const settled = <V>(call: (value: V) => void) => {
         return (value: V): void => {

@@ -9,6 +9,7 @@ import {
   ServerCredentials,
   type ServerReadableStream,
   type ServerUnaryCall,
+  type ServiceDefinition,
   type ServiceError,
   type sendUnaryData,
   setLogger,
@@ -187,21 +188,11 @@ async function listen(
 
 const { getPosition, push: pushMethod } = CollectorServiceDefinition;
 
-/** For grpc-js, which wants Buffers. The batches of a push are counted before they are decoded, and kept as they came. */
+/** The batches of a push are counted before they are decoded, and kept as they came. In Node protobufjs makes the Buffers that grpc-js wants. */
 const collectorDefinition = {
-  getPosition: {
-    ...getPosition,
-    requestSerialize: (value: lineside.v1.PositionRequest.$Properties) =>
-      Buffer.from(getPosition.requestSerialize(value)),
-    responseSerialize: (value: lineside.v1.Position.$Properties) => Buffer.from(getPosition.responseSerialize(value)),
-  },
-  push: {
-    ...pushMethod,
-    requestSerialize: ({ bytes }: Received): Buffer => Buffer.from(bytes),
-    requestDeserialize: (bytes: Uint8Array): Received => new Received(bytes),
-    responseSerialize: (value: lineside.v1.PushResult.$Properties) => Buffer.from(pushMethod.responseSerialize(value)),
-  },
-} as const;
+  getPosition,
+  push: { ...pushMethod, requestDeserialize: (bytes: Uint8Array) => new Received(bytes) },
+} as unknown as ServiceDefinition;
 
 interface ServiceContext {
   readonly store: Store;
@@ -262,7 +253,7 @@ async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.
   const owner = ownerOf(call);
   const turn = pushes.begin(() => authenticateAgain(parts, call));
   if (owner !== undefined) pushes.claim(turn, owner);
-  call.once('cancelled', () => turn.end(new PushEnded('cancelled', 'the box disconnected')));
+  call.once('cancelled', () => turn.end(new PushEnded(status.CANCELLED, 'the box disconnected')));
   const iterator = call.iterator({ destroyOnReturn: false });
   let deviceId = '';
   /** What was stored, by its log; the last one is the last key. */
@@ -302,7 +293,7 @@ async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.
 async function authenticateAgain({ authenticate }: ServiceContext, call: PushCall): Promise<void> {
   if (authenticate === undefined) return;
   const owner = await authenticate(call.metadata.get('authorization').map(String));
-  if (owner !== ownerOf(call)) throw new PushEnded('revoked', "the token is another one's now");
+  if (owner !== ownerOf(call)) throw new PushEnded(status.UNAUTHENTICATED, "the token is another one's now");
 }
 
 function decoded(bytes: Uint8Array): lineside.v1.UpstreamBatch {
@@ -322,18 +313,10 @@ function check(fault: string): void {
   if (fault !== '') throw new LinesideError('INVALID_ARGUMENT', fault);
 }
 
-const endedAs = {
-  cancelled: status.CANCELLED,
-  displaced: status.ABORTED,
-  idle: status.DEADLINE_EXCEEDED,
-  stopping: status.UNAVAILABLE,
-  revoked: status.UNAUTHENTICATED,
-} as const;
-
 type Outcome = Pick<ServiceError, 'code' | 'details'>;
 
 function statusOf(thrown: unknown, logger: Logger): Outcome {
-  if (thrown instanceof PushEnded) return { code: endedAs[thrown.kind], details: thrown.message };
+  if (thrown instanceof PushEnded) return { code: thrown.code, details: thrown.message };
   if (thrown instanceof AheadOfPosition) return { code: status.OUT_OF_RANGE, details: thrown.message };
   const { error, details } = failureOf(thrown, logger, 'collector');
   return { code: status[errorCatalogue[error.code].grpc], details };

@@ -50,8 +50,6 @@ export class StoredLog {
   /** Where the file that is written to began. */
   #fileFrom = Long.UZERO;
   #position = Long.UZERO;
-  #durable = Long.UZERO;
-  #unsyncedBytes = 0;
   /** The last ones stored: a repeated batch has the same. */
   #extras = '';
   /** One operation at a time. */
@@ -91,7 +89,7 @@ export class StoredLog {
       await this.#write(encodeRecord(encoded));
       if (!isKnown) this.#position = batch.throughId;
       if (extras !== '') this.#extras = extras;
-      if (this.#unsyncedBytes >= MAX_UNSYNCED_BYTES) await this.#sync();
+      if (this.#size - this.#durableSize >= MAX_UNSYNCED_BYTES) await this.#sync();
     });
   }
 
@@ -99,7 +97,7 @@ export class StoredLog {
   sync(): Promise<Long> {
     return this.#alone(async () => {
       await this.#sync();
-      return this.#durable;
+      return this.#position;
     });
   }
 
@@ -145,7 +143,6 @@ export class StoredLog {
     // What a crash left in the page cache is on the disk before any box is answered.
     await this.#disk.sync(this.#file);
     await this.#syncDirectories();
-    this.#durable = this.#position;
     this.#durableSize = this.#size;
   }
 
@@ -202,7 +199,6 @@ export class StoredLog {
       throw storageError('cannot store the batch', error);
     }
     this.#size += bytes.length;
-    this.#unsyncedBytes += bytes.length;
   }
 
   /** Cuts off what the failed write left; if that fails too, the next to open the file does it. */
@@ -241,7 +237,7 @@ export class StoredLog {
   }
 
   async #sync(): Promise<void> {
-    if (this.#unsyncedBytes > 0 && this.#file !== undefined) {
+    if (this.#size > this.#durableSize && this.#file !== undefined) {
       try {
         await this.#disk.sync(this.#file);
       } catch (error) {
@@ -251,8 +247,6 @@ export class StoredLog {
         throw storageError('cannot flush to the disk', error);
       }
     }
-    this.#unsyncedBytes = 0;
-    this.#durable = this.#position;
     this.#durableSize = this.#size;
   }
 

@@ -2,7 +2,7 @@
  * Cuts what is read of one log into batches for the central side: of one boot each, of bounded size, each continuing where the
  * one before ended, so that together they cover every id once. Pure.
  */
-import Long from 'long';
+import type Long from 'long';
 import { lineside } from '../../shared/proto/services.ts';
 
 export const SCHEMA_VERSION = 1;
@@ -19,13 +19,12 @@ export interface ReadBatch {
   readonly nextAfterId: Long;
 }
 
-export interface Gap {
+/** With the line's own record of what it could not store; NOT_STORED only. */
+export interface Gap extends Partial<Pick<lineside.v1.LogGap, 'bytes' | 'fromMs' | 'toMs'>> {
   readonly cause: Cause;
   readonly firstId: number;
   readonly lastId: number;
   readonly entries: number;
-  /** The line's own record; NOT_STORED only. */
-  readonly of?: lineside.v1.LogGap;
   readonly reason: string;
   readonly openEnded: boolean;
 }
@@ -105,10 +104,10 @@ export class Packer {
       if (lastId > this.#readTo)
         items.push({ kind: 'entry', lastId, entry, bootId, bytes: ENTRY_BYTES + rawData.length + 3 * note.length });
     }
-    for (const of of gaps) {
-      const gap = gapOf(Cause.NOT_STORED, Math.max(Number(of.firstId), this.#readTo + 1), Number(of.lastId), of.reason);
-      if (gap.lastId >= gap.firstId)
-        items.push(itemOf({ ...gap, entries: Math.min(Number(of.entries), gap.entries), of }));
+    for (const { firstId, lastId, reason, bytes, fromMs, toMs, ...of } of gaps) {
+      const gap = gapOf(Cause.NOT_STORED, Math.max(Number(firstId), this.#readTo + 1), Number(lastId), reason);
+      const entries = Math.min(Number(of.entries), gap.entries);
+      if (gap.lastId >= gap.firstId) items.push(itemOf({ ...gap, entries, bytes, fromMs, toMs }));
     }
     items.sort((a, b) => a.lastId - b.lastId);
     this.#push(items, Number(nextAfterId));
@@ -193,31 +192,10 @@ export function withoutEntry(packed: Packed, reason: string): Packed {
   return { ...packed, bootId: '', entries: [], gaps, lineBytes: 0, bytes: GAP_BYTES * gaps.length };
 }
 
-export function encode(packed: Packed, deviceId: string, corrections: readonly Correction[] = []): Uint8Array {
-  const { logId, bootId, afterId, throughId, entries, gaps } = packed;
-  return lineside.v1.UpstreamBatch.encode({
-    schemaVersion: SCHEMA_VERSION,
-    deviceId,
-    logId,
-    bootId,
-    afterId: u64(afterId),
-    throughId: u64(throughId),
-    entries: [...entries],
-    gaps: gaps.map((gap) => ({
-      cause: gap.cause,
-      firstId: u64(gap.firstId),
-      lastId: u64(gap.lastId),
-      entries: u64(gap.entries),
-      reason: gap.reason,
-      openEnded: gap.openEnded,
-      ...(gap.of && { bytes: gap.of.bytes, fromMs: gap.of.fromMs, toMs: gap.of.toMs }),
-    })),
-    clockCorrections: corrections.map(({ firstId, lastId, correctionMs }) => ({
-      firstId: u64(firstId),
-      lastId: u64(lastId),
-      correctionMs: Long.fromNumber(correctionMs),
-    })),
-  }).finish();
+export function encode(packed: Packed, deviceId: string, clockCorrections: readonly Correction[] = []): Uint8Array {
+  const { UpstreamBatch } = lineside.v1;
+  const batch = { ...packed, schemaVersion: SCHEMA_VERSION, deviceId, clockCorrections };
+  return UpstreamBatch.encode(UpstreamBatch.fromObject(batch)).finish();
 }
 
 function gapOf(cause: Cause, firstId: number, lastId: number, reason: string): Gap {
@@ -230,8 +208,4 @@ function itemOf(gap: Gap): Item {
 
 function lineBytesOf(entries: readonly Entry[]): number {
   return entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
-}
-
-function u64(value: number): Long {
-  return Long.fromNumber(value, true);
 }

@@ -45,6 +45,7 @@ export class PersistedState {
 
   /** Once. False: it could not be read, and that was said. */
   async load(): Promise<boolean> {
+    if (this.#isLoaded) return true;
     const { file, cursor, maxBytesPerDay, stats, clock } = this.#o;
     try {
       const saved = await file.load();

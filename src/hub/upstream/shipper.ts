@@ -62,7 +62,6 @@ export class Shipper implements UpstreamAdmin {
   readonly #pace: Pace;
   readonly #loop: Loop;
   readonly #alerts: UpstreamAlerts;
-  #isLoaded = false;
   #held: Held | undefined;
   /** Bytes of a batch, where the remote has found a larger one too large. */
   #mostBytes: number;
@@ -131,8 +130,7 @@ export class Shipper implements UpstreamAdmin {
   }
 
   async #pass(signal: AbortSignal): Promise<number> {
-    if (!this.#isLoaded) this.#isLoaded = await this.#persistedState.load();
-    if (!this.#isLoaded) return FAILED_PASS_MS;
+    if (!(await this.#persistedState.load())) return FAILED_PASS_MS;
     this.#overhead();
     const step = nextStep(this.#situation());
     if (step.do !== 'wait' && step.do !== 'refresh') this.#idleSinceMs = undefined;
