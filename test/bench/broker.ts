@@ -3,7 +3,7 @@
 import { freePort } from '../free-port.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import type { KafkaPorts } from '../kafka/kafka.ts';
-import { type Gate, openGate } from '../soak/fleet-gate.ts';
+import { type Gate, openGate } from '../gate.ts';
 import { Skipped } from './processes.ts';
 
 type Properties = Readonly<Record<string, string>>;

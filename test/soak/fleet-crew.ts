@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { type Box, startBox } from './fleet-box.ts';
 import type { CrewOrders, Ended, FromCrew, ToCrew } from './fleet-crews.ts';
-import { monotonicMs } from './fleet-gate.ts';
+import { monotonicMs } from '../gate.ts';
 import { seeded } from './random.ts';
 
 const TALLY_MS = 1_000;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { monotonicMs } from './fleet-gate.ts';
+import { monotonicMs } from '../gate.ts';
 
 export interface CrewOrders {
   readonly dir: string;

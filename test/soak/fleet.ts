@@ -8,7 +8,7 @@ import { processSeconds } from '../bench/processes.ts';
 import { startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { consumed, optionsFor, topicSpec } from '../kafka/offering.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
-import { type Gate, monotonicMs, openGate } from './fleet-gate.ts';
+import { type Gate, monotonicMs, openGate } from '../gate.ts';
 
 export interface FleetSetting {
   readonly boxes: number;

@@ -11,7 +11,7 @@ import { openPort } from '../../e2e/faults.ts';
 import { type Both, startBoth } from '../../e2e/hub.ts';
 import { figure } from '../../e2e/upstream-support.ts';
 import type { TestBroker } from '../../kafka/broker.ts';
-import type { Gate } from '../../soak/fleet-gate.ts';
+import type { Gate } from '../../gate.ts';
 import { gatedBroker, rowsBroker } from '../broker.ts';
 import { measured } from '../outbox/child.ts';
 import { DEVICE_ID, PARTITIONS } from '../outbox/settings.ts';
