@@ -1,8 +1,6 @@
 /** A collector of a test's own, and boxes that push to it. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Channel, ChannelCredentials, compressionAlgorithms } from '@grpc/grpc-js';
@@ -128,38 +126,6 @@ export async function settled(look: () => number): Promise<void> {
     before = now;
     return performance.now() - sinceMs > 1_000;
   });
-}
-
-/** A port that leads to another: bytes to it and from it, connections that are open, and were made. */
-export async function counted(t: TestContext, port: number) {
-  let [sent, received, made, target] = [0, 0, 0, port];
-  const open = new Set<Socket>();
-  const proxy = createServer((from) => {
-    made += 1;
-    open.add(from);
-    from.once('close', () => open.delete(from));
-    const to = connectTcp(target, '127.0.0.1');
-    from.on('data', (data) => void (sent += data.length));
-    to.on('data', (data) => void (received += data.length));
-    for (const [one, other] of [
-      [from, to],
-      [to, from],
-    ] as const) {
-      one.on('error', () => other.destroy());
-      one.on('close', () => other.destroy());
-      one.pipe(other);
-    }
-  });
-  await once(proxy.listen(0, '127.0.0.1'), 'listening');
-  t.after(() => void proxy.close());
-  return {
-    port: (proxy.address() as AddressInfo).port,
-    sent: () => sent,
-    bytes: () => sent + received,
-    lead: (other: number) => void (target = other),
-    open: () => open.size,
-    made: () => made,
-  };
 }
 
 /** A collector on "localhost" with TLS and a file of tokens. */

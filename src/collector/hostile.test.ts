@@ -4,10 +4,11 @@ import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { ClientError, Status } from 'nice-grpc';
+import { openGate } from '../../test/gate.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { lineside } from '../shared/proto/services.ts';
 import { type BatchLike, batchOf, encoded, stored, u64, words } from './batches.fixture.ts';
-import { connect, counted, refused, settled, start } from './client.fixture.ts';
+import { connect, refused, settled, start } from './client.fixture.ts';
 import { MAX_BATCH_BYTES, MAX_ENTRIES } from './limits.ts';
 import { type Disk, realDisk } from './stored-log.ts';
 
@@ -57,14 +58,15 @@ describe('requests of a hostile box to a collector', () => {
     };
     const { port } = await start(t, { disk });
     t.after(() => release.resolve());
-    const link = await counted(t, port);
+    const link = await openGate(() => port);
+    t.after(() => link.close());
     const bytes = MAX_BATCH_BYTES - 100;
     const batches = Array.from({ length: 40 }, (_, at) => ({ after: at, through: at + 1, bytes }));
     const pushed = connect(t, link.port).pushed(...batches);
     await until('the first batch is being written', () => isWriting);
-    await settled(() => link.sent());
+    await settled(() => link.bytes().up);
     // One is at the disk, the next may wait in gRPC: not the sixteen that grpc-js reads ahead.
-    assert.ok(link.sent() < 3 * MAX_BATCH_BYTES, `${link.sent()} bytes were taken`);
+    assert.ok(link.bytes().up < 3 * MAX_BATCH_BYTES, `${link.bytes().up} bytes were taken`);
     release.resolve();
     assert.equal(await pushed, 40);
   });

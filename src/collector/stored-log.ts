@@ -12,23 +12,18 @@ import { glance } from './batch-check.ts';
 import { MAX_UNSYNCED_BYTES, SEGMENT_BYTES } from './limits.ts';
 import { DIGITS, encodeRecord, MARK, readSegment, segmentName, segmentNames, type Tail } from './segment.ts';
 
-/** The calls that fail if the disk is full or broken. */
-export interface Disk {
-  open(path: string, flags: string): Promise<FileHandle>;
-  write(file: FileHandle, bytes: Uint8Array, position: number): Promise<void>;
-  sync(file: FileHandle): Promise<void>;
-  truncate(file: FileHandle, size: number): Promise<void>;
-}
+export type Disk = typeof realDisk;
 
-export const realDisk: Disk = {
-  open: (path, flags) => open(path, flags, 0o640),
-  async write(file, bytes, position) {
+/** The calls that fail if the disk is full or broken. */
+export const realDisk = {
+  open: (path: string, flags: string): Promise<FileHandle> => open(path, flags, 0o640),
+  async write(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
     for (let done = 0; done < bytes.length; ) {
       done += (await file.write(bytes, done, bytes.length - done, position + done)).bytesWritten;
     }
   },
-  sync: (file) => file.sync(),
-  truncate: (file, size) => file.truncate(size),
+  sync: (file: FileHandle): Promise<void> => file.sync(),
+  truncate: (file: FileHandle, size: number): Promise<void> => file.truncate(size),
 };
 
 /** Corrections and open ends of a batch: kept even if its ids are stored already. */

@@ -1,9 +1,9 @@
 /** A real broker for a row, as the tests have it; on request with several addresses, each behind a gate of its own. */
 
 import { freePort } from '../free-port.ts';
+import { type Gate, openGate } from '../gate.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import type { KafkaPorts } from '../kafka/kafka.ts';
-import { type Gate, openGate } from '../gate.ts';
 import { Skipped } from './processes.ts';
 
 type Properties = Readonly<Record<string, string>>;

@@ -11,17 +11,10 @@ import { runCli } from './run-cli.ts';
 const PORTS = { from: 15_000, to: 30_000 };
 const START_MS = 60_000;
 
-export interface CollectorProcess {
-  readonly port: number;
-  readonly dir: string;
-  readonly logLines: readonly string[];
-  kill(): Promise<void>;
-  /** SIGTERM; answers the exit status. */
-  stop(): Promise<number>;
-}
+export type CollectorProcess = Awaited<ReturnType<typeof startCollector>>;
 
 /** `port` 0: one that is free. */
-export async function startCollector(dir: string, port = 0, more: readonly string[] = []): Promise<CollectorProcess> {
+export async function startCollector(dir: string, port = 0, more: readonly string[] = []) {
   for (;;) {
     const asked = port === 0 ? randomInt(PORTS.from, PORTS.to) : port;
     const args = ['collector', 'serve', '--listen', `127.0.0.1:${asked}`, '--dir', dir, ...more];
@@ -47,8 +40,9 @@ export async function startCollector(dir: string, port = 0, more: readonly strin
       port: asked,
       dir,
       logLines,
-      kill: async () => void (await end('SIGKILL')),
-      async stop() {
+      kill: async (): Promise<void> => void (await end('SIGKILL')),
+      /** SIGTERM; answers the exit status. */
+      async stop(): Promise<number> {
         const status = await end('SIGTERM');
         assert.equal(typeof status, 'number', logLines.join('\n'));
         return Number(status);

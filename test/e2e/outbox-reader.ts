@@ -1,12 +1,7 @@
 /** Runs the independent consumer (outbox_consumer.py) and hands over what it read, and what it found wrong. */
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { text } from 'node:stream/consumers';
-import { within } from '../../src/shared/base/wait.fixture.ts';
-import { environment, startProcess } from './daemon.ts';
-import { LIBRARIES, PYTHON } from './python.ts';
+import { consume, PYTHON } from './python.ts';
 
 const READ_LIMIT_MS = 120_000;
 
@@ -69,18 +64,13 @@ export interface ReadTopics {
 
 /** Every message that is on the topics now. */
 export async function readTopics(settings: ReaderSettings): Promise<ReadTopics> {
-  const child = startProcess(PYTHON, [join(import.meta.dirname, 'outbox_consumer.py')], environment(LIBRARIES));
-  const { stdin, stdout, stderr } = child;
-  if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the consumer');
   const messages: TopicMessage[] = [];
-  let end: Omit<ReadTopics, 'messages'> | undefined;
-  createInterface({ input: stdout }).on('line', (line) => {
-    const printed = JSON.parse(line) as { end?: typeof end; value: string } & Omit<TopicMessage, 'event'>;
-    if (printed.end !== undefined) end = printed.end;
-    else messages.push({ ...printed, event: JSON.parse(printed.value) as TopicEvent });
-  });
-  stdin.end(JSON.stringify(settings));
-  const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), READ_LIMIT_MS);
-  if (end === undefined) throw new Error(`the consumer did not complete:\n${complaint}`);
+  const script = join(import.meta.dirname, 'outbox_consumer.py');
+  const end = await consume<Omit<TopicMessage, 'event'> & { readonly value: string }, Omit<ReadTopics, 'messages'>>(
+    [script],
+    JSON.stringify(settings),
+    READ_LIMIT_MS,
+    (printed) => messages.push({ ...printed, event: JSON.parse(printed.value) as TopicEvent }),
+  );
   return { messages, ...end };
 }

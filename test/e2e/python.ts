@@ -6,6 +6,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
+import { within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 
 export const PYTHON = '/usr/bin/python3';
@@ -49,4 +50,26 @@ export function startExample(name: string, args: readonly string[]) {
   createInterface({ input: stdout }).on('line', (line) => lines.push(line));
   const complaint = text(stderr);
   return { child, lines, ended: once(child, 'close').then(([status]) => ({ status, complaint })) };
+}
+
+/** A program that prints JSON, an object to a line, and {"end": ...} as the last: calls back with the others, answers the end. */
+export async function consume<Line, End>(
+  args: readonly string[],
+  input: string,
+  limitMs: number,
+  heard: (line: Line) => void,
+): Promise<End> {
+  const child = startProcess(PYTHON, args, environment(LIBRARIES));
+  const { stdin, stdout, stderr } = child;
+  if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the consumer');
+  let end: End | undefined;
+  createInterface({ input: stdout }).on('line', (line) => {
+    const printed = JSON.parse(line) as Line & { readonly end?: End };
+    if (printed.end === undefined) heard(printed);
+    else end = printed.end;
+  });
+  stdin.end(input);
+  const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), limitMs);
+  if (end === undefined) throw new Error(`the consumer did not complete:\n${complaint}`);
+  return end;
 }

@@ -1,24 +1,6 @@
-/** A box behind a slow link, and what the link has carried: an island whose cable is shaped, with a way to a broker's port. */
+/** A box behind a slow link, and what the link has carried: an island whose cable is shaped. */
 import { spawnSync } from 'node:child_process';
-import { connect, createServer } from 'node:net';
 import type { Island } from './island.ts';
-
-/** Takes connections at `host:port` and carries them to that port on loopback, where test brokers listen. */
-export function carry(host: string, port: number): void {
-  const server = createServer((near) => {
-    const far = connect(port, '127.0.0.1');
-    near.pipe(far).pipe(near);
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      one.on('error', () => other.destroy());
-      one.on('close', () => other.destroy());
-    }
-  });
-  // Ends with the file; its connections with those who made them.
-  server.listen(port, host).unref();
-}
 
 function inside({ wrapper }: Island, ...command: readonly string[]): string {
   const [program = '', ...args] = [...wrapper, ...command];

@@ -1,12 +1,9 @@
 /** What an independent consumer (upstream_consumer.py) finds of the serial log on a topic, and whether it is all of it. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { within } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
-import { type Client, environment, startProcess } from './daemon.ts';
-import { LIBRARIES, PYTHON, stubsDir } from './python.ts';
+import type { Client } from './daemon.ts';
+import { consume, stubsDir } from './python.ts';
 
 const READ_LIMIT_MS = 60_000;
 
@@ -40,22 +37,12 @@ export interface UpstreamBatch {
 /** Every batch that is on the topic now, each as the contract wants it. */
 export async function readUpstream(bootstrap: string, topic: string, deviceId: string): Promise<UpstreamBatch[]> {
   const script = join(import.meta.dirname, 'upstream_consumer.py');
-  const child = startProcess(PYTHON, [script, stubsDir(), bootstrap, topic, deviceId], environment(LIBRARIES));
-  const { stdout, stderr } = child;
-  if (stdout === null || stderr === null) throw new Error('no pipes to the consumer');
   const batches: UpstreamBatch[] = [];
-  let faults: readonly string[] | undefined;
-  let said = '';
-  stderr.on('data', (part: Buffer) => {
-    said += String(part);
-  });
-  createInterface({ input: stdout }).on('line', (line) => {
-    const printed = JSON.parse(line) as UpstreamBatch & { readonly end?: readonly string[] };
-    if (printed.end === undefined) batches.push(printed);
-    else faults = printed.end;
-  });
-  await within('the consumer ends', once(child, 'close'), READ_LIMIT_MS);
-  assert.deepEqual(faults, [], said);
+  const args = [script, stubsDir(), bootstrap, topic, deviceId];
+  const faults = await consume<UpstreamBatch, readonly string[]>(args, '', READ_LIMIT_MS, (batch) =>
+    batches.push(batch),
+  );
+  assert.deepEqual(faults, []);
   return batches;
 }
 

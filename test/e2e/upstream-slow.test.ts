@@ -4,13 +4,14 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { openGate } from '../gate.ts';
 import { brokerMissing, startBroker, type TestBroker } from '../kafka/broker.ts';
 import type { Toml } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
 import { DELIVERED_MS } from './hub-support.ts';
 import { makeIsland } from './island.ts';
 import { pythonMissing } from './python.ts';
-import { carried, carry, shape } from './slow-link.ts';
+import { carried, shape } from './slow-link.ts';
 import { config, figure, shipped, writeEntries } from './upstream-support.ts';
 
 const island = makeIsland();
@@ -25,7 +26,7 @@ describe('a link that is slow or paid by the byte', { skip }, () => {
     island.plug();
     broker = await startBroker(({ plain }) => {
       bootstrap = `${island.mainland}:${plain}`;
-      carry(island.mainland, plain);
+      void openGate(() => plain, island.mainland, plain);
       return { 'advertised.listeners': `PLAIN://${bootstrap}` };
     });
   });

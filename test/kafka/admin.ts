@@ -60,41 +60,34 @@ export interface Acl {
   readonly operation: keyof typeof OPERATION;
 }
 
-export interface Admin {
-  createTopic(name: string, partitions: number, config?: Readonly<Record<string, string>>): Promise<void>;
-  deleteTopic(name: string): Promise<void>;
-  /** More than it has. */
-  setPartitions(name: string, partitions: number): Promise<void>;
-  /** One key of a topic's configuration. */
-  configure(name: string, key: string, value: string): Promise<void>;
-  allow(acls: readonly Acl[]): Promise<void>;
-  forbid(acls: readonly Acl[]): Promise<void>;
-  close(): Promise<void>;
-}
+export type Admin = ReturnType<typeof administrator>;
 
-export function administrator(bootstrap: string, clock: Clock = systemClock): Admin {
+export function administrator(bootstrap: string, clock: Clock = systemClock) {
   const handle = openHandle({ 'bootstrap.servers': bootstrap }, clock, LIMIT_MS);
   return {
-    createTopic: (name, partitions, config = {}) =>
+    createTopic: (name: string, partitions: number, config: Readonly<Record<string, string>> = {}) =>
       handle.createTopic({ name, partitions, replicationFactor: 1, config }),
-    deleteTopic: (name) => using(handle, DELETE_TOPICS, deleteTopics, [deleteTopicNew(name)], deleteTopicDestroy),
-    setPartitions: (name, partitions) => {
+    deleteTopic: (name: string) =>
+      using(handle, DELETE_TOPICS, deleteTopics, [deleteTopicNew(name)], deleteTopicDestroy),
+    /** More than it has. */
+    setPartitions: (name: string, partitions: number) => {
       const wanted = made((...text) => newPartitionsNew(name, partitions, ...text));
       return using(handle, CREATE_PARTITIONS, createPartitions, [wanted], newPartitionsDestroy);
     },
-    configure: (name, key, value) => {
+    /** One key of a topic's configuration. */
+    configure: (name: string, key: string, value: string) => {
       const resource = resourceNew(RESOURCE.topic, name);
       resourceAdd(resource, key, SET, value);
       return using(handle, INCREMENTAL_ALTER_CONFIGS, alterConfigs, [resource], resourceDestroy);
     },
-    allow: (acls) =>
+    allow: (acls: readonly Acl[]) =>
       using(handle, CREATE_ACLS, createAcls, bindings(bindingNew, acls), bindingDestroy, (event) => {
         for (const result of pointers(createdAcls, event)) {
           const error = aclError(result);
           if (error !== null) throw new LibrdkafkaError(errorString(error));
         }
       }),
-    forbid: (acls) => using(handle, DELETE_ACLS, deleteAcls, bindings(filterNew, acls), bindingDestroy),
+    forbid: (acls: readonly Acl[]) => using(handle, DELETE_ACLS, deleteAcls, bindings(filterNew, acls), bindingDestroy),
     close: () => handle.close(),
   };
 }

@@ -13,28 +13,7 @@ import { type KafkaPorts, type KafkaProcess, startKafka, users } from './kafka.t
 
 export { TOPIC_PREFIX, users };
 
-export interface TestBroker {
-  /** "127.0.0.1:port" of each listener. */
-  readonly plain: string;
-  readonly sasl: string;
-  /** As sasl, with a certificate that has expired. */
-  readonly expired: string;
-  readonly caFile: string;
-  /** PEM of an authority that the broker's certificate is not from. */
-  readonly strangerCaFile: string;
-  readonly pid: () => number;
-  /** Topics and ACLs; valid while the broker runs, and after it was restarted. */
-  readonly admin: Admin;
-  /** SIGTERM, and until it has ended. */
-  stop(): Promise<void>;
-  /** SIGKILL, and until it has ended. */
-  kill(): Promise<void>;
-  /** Again, on the same ports with the same data. */
-  restart(): Promise<void>;
-  /** Frozen: connections stay open without an answer. */
-  freeze(): void;
-  thaw(): void;
-}
+export type TestBroker = Awaited<ReturnType<typeof startBroker>>;
 
 const jars = await kafkaJars().catch((error: unknown) => {
   if (error instanceof Missing) return error;
@@ -54,7 +33,7 @@ type Properties = Readonly<Record<string, string>>;
 export const killable = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '200' };
 
 /** `extra`: properties beyond those of kafka.ts, which may depend on its ports. */
-export async function startBroker(extra: Properties | ((ports: KafkaPorts) => Properties) = {}): Promise<TestBroker> {
+export async function startBroker(extra: Properties | ((ports: KafkaPorts) => Properties) = {}) {
   if (jars instanceof Missing) throw jars;
   const dir = mkdtempSync(join(tmpdir(), 'lineside-kafka-'));
   let running: KafkaProcess | undefined;
@@ -80,22 +59,30 @@ export async function startBroker(extra: Properties | ((ports: KafkaPorts) => Pr
   admin = administrator(at(ports.plain));
   await admin.allow(standardAcls());
   return {
+    /** "127.0.0.1:port" of each listener. */
     plain: at(ports.plain),
     sasl: at(ports.sasl),
+    /** As sasl, with a certificate that has expired. */
     expired: at(ports.expired),
     caFile: certificates.caFile,
+    /** PEM of an authority that the broker's certificate is not from. */
     strangerCaFile: certificates.strangerCaFile,
+    /** Topics and ACLs; valid while the broker runs, and after it was restarted. */
     admin,
     pid: () => running?.child.pid ?? 0,
+    /** SIGTERM, and until it has ended. */
     stop: () => end('SIGTERM'),
+    /** SIGKILL, and until it has ended. */
     kill: () => end('SIGKILL'),
-    restart: async () => void (await start()),
-    freeze: () => {
+    /** Again, on the same ports with the same data. */
+    restart: async (): Promise<void> => void (await start()),
+    /** Frozen: connections stay open without an answer. */
+    freeze: (): void => {
       running?.child.kill('SIGSTOP');
       const pid = running?.child.pid;
       if (pid !== undefined) awaitStopped(pid);
     },
-    thaw: () => void running?.child.kill('SIGCONT'),
+    thaw: (): void => void running?.child.kill('SIGCONT'),
   };
 }
 

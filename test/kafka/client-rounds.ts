@@ -14,11 +14,7 @@ import kafka from 'node-rdkafka';
 const NO_BROKER = '127.0.0.1:9,127.0.0.2:9,127.0.0.3:9';
 const AT_ONCE = 10;
 
-interface ClientRounds {
-  readonly ended: number;
-  /** Of librdkafka's log, which went the way in question. */
-  readonly lines: number;
-}
+type ClientRounds = Awaited<ReturnType<typeof rounds>>;
 
 class Unasked extends kafka.Producer {
   /** Its first request would have no answer. */
@@ -37,7 +33,8 @@ async function oneClient(): Promise<number> {
   return lines;
 }
 
-async function rounds(count: number): Promise<ClientRounds> {
+/** `lines`: of librdkafka's log, which went the way in question. */
+async function rounds(count: number) {
   let [ended, lines] = [0, 0];
   while (ended < count) {
     const some = await Promise.all(Array.from({ length: Math.min(AT_ONCE, count - ended) }, oneClient));

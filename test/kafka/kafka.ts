@@ -58,14 +58,10 @@ const START_LIMIT_MS = 60_000;
 
 type Certificates = Readonly<Record<'caFile' | 'strangerCaFile' | 'goodFile' | 'expiredFile', string>>;
 
-export interface KafkaProcess {
-  readonly child: ChildProcess;
-  readonly certificates: Certificates;
-  readonly ended: Promise<unknown>;
-}
+export type KafkaProcess = Awaited<ReturnType<typeof startKafka>>;
 
 /** Resolves when it takes connections; rejects with its log when it ends instead. */
-export async function startKafka(settings: KafkaSettings): Promise<KafkaProcess> {
+export async function startKafka(settings: KafkaSettings) {
   const { dir, jars } = settings;
   const certificates = certificatesIn(join(dir, 'certificates'));
   const file = join(dir, 'server.properties');

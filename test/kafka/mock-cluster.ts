@@ -14,14 +14,8 @@ export const mockMissing: string | false = existsSync(join(LIBRARY, 'librdkafka.
   ? false
   : 'no librdkafka was compiled here: run scripts/bootstrap';
 
-export interface MockCluster {
-  readonly bootstrap: string;
-  /** One command of mock-cluster.c. */
-  readonly say: (command: string) => Promise<void>;
-}
-
 /** Gone when the file ends. */
-export async function startMockCluster(): Promise<MockCluster> {
+export async function startMockCluster() {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-mock-'));
   const program = join(dir, 'mock-cluster');
   const source = join(import.meta.dirname, 'mock-cluster.c');
@@ -37,6 +31,7 @@ export async function startMockCluster(): Promise<MockCluster> {
   });
   const next = async (): Promise<string> => String((await lines.next()).value);
   const bootstrap = await next();
+  /** One command of mock-cluster.c. */
   const say = async (command: string): Promise<void> => {
     child.stdin.write(`${command}\n`);
     const answer = await next();

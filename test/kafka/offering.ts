@@ -1,30 +1,15 @@
 /** The hub's side of a Broker for tests: offers messages and keeps what became of each. */
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { after } from 'node:test';
 import { promisify } from 'node:util';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
-import type { Broker, KafkaOptions, Outcome, OutgoingMessage, TopicSpec } from '../../src/hub/kafka/face.ts';
+import type { KafkaOptions, Outcome, OutgoingMessage, TopicSpec } from '../../src/hub/kafka/face.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { createLogger } from '../../src/shared/base/logger.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { environment } from '../e2e/daemon.ts';
+import { LIBRARIES } from '../e2e/python.ts';
 import { TOPIC_PREFIX } from './broker.ts';
-
-export interface Watched {
-  readonly broker: Broker;
-  readonly log: readonly string[];
-  /** Every outcome of each id, in order: exactly one is right. */
-  readonly outcomes: ReadonlyMap<number, readonly Outcome[]>;
-  readonly changes: () => number;
-  readonly connected: (limitMs?: number) => Promise<void>;
-  readonly disconnected: (limitMs?: number) => Promise<void>;
-  /** Offers until it is taken, and gives what became of it. */
-  readonly send: (
-    message: Partial<OutgoingMessage> & { readonly id: number; readonly topic: string },
-  ) => Promise<Outcome>;
-  readonly outcomeOf: (id: number) => Promise<Outcome>;
-}
 
 export function optionsFor(bootstrap: string, over: Partial<KafkaOptions> = {}): KafkaOptions {
   return {
@@ -54,11 +39,12 @@ export function messageOf(id: number, topic: string, over: Partial<OutgoingMessa
 }
 
 /** Started, and stopped when the file ends. */
-export function watched(options: KafkaOptions): Watched {
+export function watched(options: KafkaOptions) {
   const log: string[] = [];
   const write = (line: string): void => void log.push(line);
   const logger = createLogger({ write, journal: true, debug: false, wallMs: () => 0 });
   const broker = new KafkaBroker(options, systemClock, logger);
+  /** Every outcome of each id, in order: exactly one is right. */
   const outcomes = new Map<number, Outcome[]>();
   let changes = 0;
   broker.start({
@@ -82,7 +68,8 @@ export function watched(options: KafkaOptions): Watched {
       })),
     disconnected: async (limitMs = 60_000) =>
       void (await until('not connected', () => !broker.state().connected, limitMs)),
-    async send(partial) {
+    /** Offers until it is taken, and gives what became of it. */
+    async send(partial: Partial<OutgoingMessage> & Pick<OutgoingMessage, 'id' | 'topic'>): Promise<Outcome> {
       const message = messageOf(partial.id, partial.topic, partial);
       await until(`message ${message.id} is taken`, () => broker.offer(message) === 'taken');
       return outcomeOf(message.id);
@@ -108,7 +95,8 @@ export async function consumed(
   const format = '%p\\t%k\\t%s\\t%h\\n';
   const args = ['-C', '-b', bootstrap, '-t', topic, '-e', '-q', '-o', 'beginning', '-f', format, ...given];
   const { stdout } = await promisify(execFile)('kcat', args, {
-    env: consumerEnvironment(),
+    // Debian's kcat is linked with a librdkafka that is lent a later one.
+    env: environment(LIBRARIES),
     timeout: 30_000,
     maxBuffer: 1e9,
   });
@@ -119,13 +107,4 @@ export async function consumed(
       const [partition, key = '', value = '', headers = ''] = line.split('\t');
       return { partition: Number(partition), key, value, headers };
     });
-}
-
-/**
- * For Debian's clients (kcat, Python's confluent-kafka): they are linked with Debian's librdkafka, which in Debian 12 is
- * too old for SCRAM with Kafka 4, so they are lent the one that was compiled here.
- */
-export function consumerEnvironment(): NodeJS.ProcessEnv {
-  const compiled = join(import.meta.dirname, '../../node_modules/node-rdkafka/build/deps');
-  return existsSync(compiled) ? { ...process.env, LD_LIBRARY_PATH: compiled } : process.env;
 }

@@ -6,21 +6,6 @@
 import { connect, createServer, type Socket } from 'node:net';
 import { after } from 'node:test';
 
-export interface Proxy {
-  readonly address: string;
-  /** What the connections of now carry to the broker is kept from here on. New connections are not concerned. */
-  hold(): void;
-  /** What was kept arrives now, also from connections that are closed meanwhile. Answers how many bytes. */
-  deliver(): number;
-  /** Bytes with which the broker has answered what was held. */
-  answeredLate(): number;
-  /** Bytes a second towards the broker, for all connections together; 0: as fast as it goes. */
-  slow(bytesPerSecond: number): void;
-  /** Every connection is cut, and so is each new one until open(). */
-  cut(): void;
-  open(): void;
-}
-
 interface Line {
   readonly box: Socket;
   readonly broker: Socket;
@@ -31,7 +16,7 @@ interface Line {
 }
 
 /** Gone when the file ends. */
-export async function startProxy(target: () => number): Promise<Proxy> {
+export async function startProxy(target: () => number) {
   const lines = new Set<Line>();
   let isCut = false;
   let answered = 0;
@@ -81,11 +66,13 @@ export async function startProxy(target: () => number): Promise<Proxy> {
   const at = server.address();
   return {
     address: `127.0.0.1:${typeof at === 'object' ? at?.port : ''}`,
-    hold() {
+    /** What the connections of now carry to the broker is kept from here on. New connections are not concerned. */
+    hold(): void {
       answered = 0;
       for (const line of lines) line.held = true;
     },
-    deliver() {
+    /** What was kept arrives now, also from connections that are closed meanwhile. Answers how many bytes. */
+    deliver(): number {
       let bytes = 0;
       for (const line of lines) {
         line.held = false;
@@ -97,16 +84,19 @@ export async function startProxy(target: () => number): Promise<Proxy> {
       }
       return bytes;
     },
+    /** Bytes with which the broker has answered what was held. */
     answeredLate: () => answered,
-    slow(rate) {
+    /** Bytes a second towards the broker, for all connections together; 0: as fast as it goes. */
+    slow(rate: number): void {
       bytesPerSecond = rate;
       freeAtMs = 0;
     },
-    cut() {
+    /** Every connection is cut, and so is each new one until open(). */
+    cut(): void {
       isCut = true;
       cutAll();
     },
-    open() {
+    open(): void {
       isCut = false;
     },
   };

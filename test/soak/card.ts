@@ -15,20 +15,8 @@ const CARD_MIB = 1_700;
 /** Each life begins with a start, which is recorded too. */
 const LIFE_MS = 60_000;
 
-export interface CardReport {
-  readonly lives: number;
-  readonly looked: number;
-  readonly torn: number;
-  readonly records: number;
-}
-
 /** Until so many states of the card are checked. */
-export async function cardStates(
-  dir: string,
-  states: number,
-  seed: number,
-  say: (line: string) => void,
-): Promise<CardReport> {
+export async function cardStates(dir: string, states: number, seed: number, say: (line: string) => void) {
   const random = seeded(seed);
   const token = newToken();
   const card = join(dir, 'card.img');

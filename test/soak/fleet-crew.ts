@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../../src/shared/base/clock.ts';
+import { monotonicMs } from '../gate.ts';
 import { type Box, startBox } from './fleet-box.ts';
 import type { CrewOrders, Ended, FromCrew, ToCrew } from './fleet-crews.ts';
-import { monotonicMs } from '../gate.ts';
 import { seeded } from './random.ts';
 
 const TALLY_MS = 1_000;

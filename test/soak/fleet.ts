@@ -5,10 +5,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processSeconds } from '../bench/processes.ts';
+import { type Gate, monotonicMs, openGate } from '../gate.ts';
 import { startBroker, type TestBroker, users } from '../kafka/broker.ts';
 import { consumed, optionsFor, topicSpec } from '../kafka/offering.ts';
 import { Crews, type Totals } from './fleet-crews.ts';
-import { type Gate, monotonicMs, openGate } from '../gate.ts';
 
 export interface FleetSetting {
   readonly boxes: number;
@@ -24,44 +24,8 @@ export interface FleetSetting {
   readonly quietMs: number;
 }
 
-/** How the fleet came back. Times in ms since it was disconnected; attempts are connections that reached the broker's address. */
-export interface Return {
-  readonly attempts: number;
-  readonly busiestSecond: number;
-  /** Of those after there was a broker again. */
-  readonly busiestBack: number;
-  /** In the first half second, librdkafka's first wait. */
-  readonly firstHalfSecond: number;
-  /** Of each box, ascending: when it was connected again, counted from when there was a broker again. */
-  readonly backMs: readonly number[];
-  /** The broker's processor time since, less what it takes when nothing happens. */
-  readonly brokerCpuMs: number;
-}
-
-/** What the fleet's topic has, read by kcat, against what the boxes have written. */
-interface FleetRead {
-  readonly messages: number;
-  readonly missing: number;
-  readonly duplicates: number;
-  /** A box's version that first came after a later one of it. */
-  readonly late: number;
-}
-
-export interface FleetReport extends FleetRead {
-  readonly boxes: number;
-  readonly crews: number;
-  readonly begun: Return;
-  readonly cut: Return;
-  readonly killed: Return;
-  readonly written: number;
-  /** With every box connected and writing: connections that stand. */
-  readonly connections: number;
-  readonly rssBytes: number;
-  /** Milliseconds of processor time in a second, of all boxes and of the broker. */
-  readonly idleCpu: { readonly boxes: number; readonly broker: number };
-  readonly unreached: number;
-  readonly replaced: number;
-}
+type Return = Awaited<ReturnType<typeof cutOff>>;
+type FleetReport = Awaited<ReturnType<typeof fleetRun>>;
 
 /** Connected within this, or something is wrong; at least the longest wait of all, and a machine that is busy. */
 const BACK_LIMIT_MS = 180_000;
@@ -71,7 +35,7 @@ const BACK_SHARES = [0.5, 0.99, 1];
 
 const topic = topicSpec('public', { partitions: 6 });
 
-export async function fleetRun(dir: string, setting: FleetSetting, say: (line: string) => void): Promise<FleetReport> {
+export async function fleetRun(dir: string, setting: FleetSetting, say: (line: string) => void) {
   let target = 0;
   const gate = await openGate(() => target);
   const crews = new Crews(dir);
@@ -107,7 +71,7 @@ interface Parts {
   readonly say: (line: string) => void;
 }
 
-async function throughTwoLosses(parts: Parts): Promise<FleetReport> {
+async function throughTwoLosses(parts: Parts) {
   const { broker, gate, crews } = parts;
   const { boxes, everyMs, awayMs, quietMs } = parts.setting;
   const begun = await cutOff('begun', 0, () => begin(parts), parts);
@@ -122,6 +86,7 @@ async function throughTwoLosses(parts: Parts): Promise<FleetReport> {
   };
   const killed = await cutOff('killed', idle.broker, outage, parts);
   await quiet(crews, quietMs);
+  /** With every box connected and writing: connections that stand. */
   const connections = gate.open();
   crews.write(0);
   // Twice a tally: the last change may be younger than the one before.
@@ -130,20 +95,9 @@ async function throughTwoLosses(parts: Parts): Promise<FleetReport> {
   const { unreached, replaced, rssBytes } = crews.totals();
   const written = await crews.end(BACK_LIMIT_MS);
   const read = await readFleet(broker.plain, written);
-  const returns = { begun, cut, killed };
   const sum = [...written.values()].reduce((all, count) => all + count, 0);
-  return {
-    boxes,
-    crews: crews.size,
-    ...returns,
-    written: sum,
-    connections,
-    rssBytes,
-    idleCpu: idle,
-    unreached,
-    replaced,
-    ...read,
-  };
+  const standing = { connections, rssBytes, idleCpu: idle, unreached, replaced };
+  return { boxes, crews: crews.size, begun, cut, killed, written: sum, ...standing, ...read };
 }
 
 async function begin({ crews, setting, broker, gate }: Parts): Promise<void> {
@@ -165,8 +119,11 @@ async function begin({ crews, setting, broker, gate }: Parts): Promise<void> {
   }
 }
 
-/** Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. */
-async function cutOff(what: string, brokerIdle: number, step: () => Promise<void>, parts: Parts): Promise<Return> {
+/**
+ * Cuts the fleet off by `step`, which ends when there is a broker; measures until all of it is back. Times in ms since it was
+ * disconnected; attempts are connections that reached the broker's address.
+ */
+async function cutOff(what: string, brokerIdle: number, step: () => Promise<void>, parts: Parts) {
   const { broker, gate, crews, say, setting } = parts;
   const [sinceMs, firstTry] = [monotonicMs(), gate.accepted.length];
   let looked = crews.turns.length;
@@ -184,12 +141,16 @@ async function cutOff(what: string, brokerIdle: number, step: () => Promise<void
   };
   await crews.until(`${what}: all are connected`, isBack, BEGIN_LIMIT_MS);
   const tries = gate.accepted.slice(firstTry).map((at) => at - sinceMs);
-  const report: Return = {
+  const report = {
     attempts: tries.length,
     busiestSecond: busiestSecond(tries),
+    /** Of those after there was a broker again. */
     busiestBack: busiestSecond(tries.filter((at) => at >= thereMs - sinceMs)),
+    /** librdkafka's first wait. */
     firstHalfSecond: tries.filter((at) => at < 500).length,
+    /** Of each box, ascending: when it was connected again, counted from when there was a broker again. */
     backMs: [...back.values()].sort((a, b) => a - b),
+    /** The broker's processor time since, less what it takes when nothing happens. */
     brokerCpuMs: cpuMsOf(broker) - cpuMs - (brokerIdle / 1_000) * (monotonicMs() - thereMs),
   };
   const { backMs: _, ...others } = report;
@@ -204,7 +165,8 @@ async function quiet(crews: Crews, ms: number): Promise<void> {
   await crews.until('a quiet while', () => monotonicMs() >= end, ms + BACK_LIMIT_MS);
 }
 
-async function idleCpu({ broker, crews, setting }: Parts): Promise<FleetReport['idleCpu']> {
+/** Milliseconds of processor time in a second, of all boxes and of the broker. */
+async function idleCpu({ broker, crews, setting }: Parts) {
   const now = () => ({ atMs: monotonicMs(), boxes: crews.totals().cpuMs, broker: cpuMsOf(broker) });
   await quiet(crews, setting.quietMs);
   const before = now();
@@ -216,9 +178,11 @@ async function idleCpu({ broker, crews, setting }: Parts): Promise<FleetReport['
 
 const cpuMsOf = (broker: TestBroker): number => processSeconds(broker.pid()) * 1_000;
 
-async function readFleet(bootstrap: string, written: ReadonlyMap<string, number>): Promise<FleetRead> {
+/** What the fleet's topic has, read by kcat, against what the boxes have written. */
+async function readFleet(bootstrap: string, written: ReadonlyMap<string, number>) {
   const messages = await consumed(bootstrap, topic.name);
   const seen = new Map<string, Set<number>>();
+  /** `late`: a box's version that first came after a later one of it. */
   let [duplicates, late] = [0, 0];
   const highest = new Map<string, number>();
   for (const { key, value } of messages) {

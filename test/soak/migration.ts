@@ -26,26 +26,13 @@ import { seeded } from './random.ts';
 const MIB = 1024 * 1024;
 const PART = 5_000;
 
-export interface MigrationReport {
-  readonly fileMib: number;
-  readonly deliveries: number;
-  readonly kills: number;
-  readonly estimateS: number;
-  readonly estimatedMib: number;
-  readonly grownMib: number;
-  /** Of all processes together, killed ones too. */
-  readonly seconds: number;
-  readonly peakResidentMib: number;
-  readonly peakWalMib: number;
-}
-
 export async function migrationRun(
   dir: string,
   fileMib: number,
   kills: number,
   seed: number,
   say: (line: string) => void,
-): Promise<MigrationReport> {
+) {
   const path = sampleIn(dir);
   let connection = connect(path);
   grow(connection, path, fileMib * MIB);
@@ -111,6 +98,7 @@ export async function migrationRun(
     estimateS: Math.round(estimateS * 10) / 10,
     estimatedMib: mib(bytes),
     grownMib: mib(growth),
+    /** Of all processes together, killed ones too. */
     seconds: Math.round(seconds),
     peakResidentMib: mib(peaks.resident),
     peakWalMib: mib(peaks.wal),

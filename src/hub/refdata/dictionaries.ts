@@ -187,19 +187,10 @@ export function schemaFaults(schema: JsonObject): readonly string[] {
 }
 
 /** For changes of records; Validators read the schema. */
-export interface DictionaryHead {
-  readonly id: number;
-  readonly name: string;
-  readonly scope: Scope;
-  readonly version: number;
-}
+export type DictionaryHead = Pick<StoredDictionary, 'id' | 'name' | 'scope' | 'version'>;
 
-export interface StoredDictionary extends DictionaryHead, TextScopes {
-  readonly title: string;
-  readonly schema: string | null;
-  readonly createdAt: Instant;
-  readonly updatedAt: Instant;
-  readonly changedBy: string;
+export interface StoredDictionary extends DictionaryRow {
+  readonly id: number;
 }
 
 /** The scopes under which the title and the schema were written. */

@@ -227,17 +227,12 @@ const plain: ReadonlySet<string> = new Set(
    $dynamicAnchor $ref $dynamicRef $comment $vocabulary`.split(/\s+/),
 );
 
-interface WalkedSchema {
-  readonly faults: readonly string[];
-  /** It refers to itself: then its size does not limit the work. */
-  readonly refers: boolean;
-}
-
 type Node = Readonly<Record<string, unknown>>;
 
 /** Of a schema that is valid by its meta-schema; its depth is bounded by parseExactJson. */
-function walkSchema(schema: object, at: string, formats: ReadonlySet<string>): WalkedSchema {
+function walkSchema(schema: object, at: string, formats: ReadonlySet<string>) {
   const faults: string[] = [];
+  /** It refers to itself: then its size does not limit the work. */
   let refers = false;
   const visit = (node: unknown, at: string): void => {
     if (!isObject(node)) return;

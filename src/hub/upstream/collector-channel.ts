@@ -13,18 +13,12 @@ export type CollectorSettings = Pick<
   'collector' | 'collectorTokenFile' | 'collectorCaFile' | 'collectorInsecure' | 'compression'
 >;
 
-export interface CollectorSecrets {
-  /** No TLS. */
-  readonly isPlain: boolean;
-  /** undefined: the authorities of the system. */
-  readonly ca: Buffer | undefined;
-  /** '': none. */
-  readonly token: string;
-}
+export type CollectorSecrets = Awaited<ReturnType<typeof readCollectorSecrets>>;
 
-export async function readCollectorSecrets(settings: CollectorSettings): Promise<CollectorSecrets> {
+export async function readCollectorSecrets(settings: CollectorSettings) {
   const { collectorTokenFile: tokenFile, collectorCaFile: caFile } = settings;
   const isPlain = isPlainLink(settings);
+  /** undefined: the authorities of the system. */
   const ca = isPlain || caFile === '' ? undefined : await read(caFile);
   return { isPlain, ca, token: tokenFile === '' ? '' : tokenIn(tokenFile, (await read(tokenFile)).toString('utf8')) };
 }

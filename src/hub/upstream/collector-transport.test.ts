@@ -7,8 +7,9 @@ import { createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { type Gate, openGate } from '../../../test/gate.ts';
 import { encoded, temporaryDirectory, u64 } from '../../collector/batches.fixture.ts';
-import { counted, start, startTls } from '../../collector/client.fixture.ts';
+import { start, startTls } from '../../collector/client.fixture.ts';
 import { addDeviceToken, revokeDeviceTokens } from '../../collector/tokens.ts';
 import { makeCa } from '../../shared/base/certificates.fixture.ts';
 import { systemClock } from '../../shared/base/clock.ts';
@@ -35,6 +36,12 @@ function batch(afterId: number, throughId: number, bytes: number | Uint8Array = 
   return { encoded: encoded({ deviceId, after: afterId, through: throughId, bytes }), range };
 }
 
+async function gate(t: TestContext, target: () => number): Promise<Gate> {
+  const opened = await openGate(target);
+  t.after(() => opened.close());
+  return opened;
+}
+
 function send(to: Transport, { encoded, range }: ReturnType<typeof batch>, signal = never): Promise<SendOutcome> {
   return to.send(encoded, range, signal);
 }
@@ -55,7 +62,8 @@ describe('the collector transport', () => {
   it('finds the collector again after a break, and says what was in the way meanwhile', async (t) => {
     const dir = join(temporaryDirectory(), 'logs');
     const first = await start(t, { dir });
-    const link = await counted(t, first.port);
+    let { port } = first;
+    const link = await gate(t, () => port);
     const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 10))).kind, 'stored');
     await first.stop();
@@ -64,7 +72,7 @@ describe('the collector transport', () => {
     assert.equal(to.state().connected, false);
     assert.match(to.state().reason, /UNAVAILABLE/);
     await assert.rejects(to.position('log-1', never), /UNAVAILABLE/);
-    link.lead((await start(t, { dir })).port);
+    ({ port } = await start(t, { dir }));
     await until('it is connected again', async () => (await to.position('log-1', never).catch(() => -1)) === 10);
     assert.equal((await send(to, batch(10, 20))).kind, 'stored');
     assert.deepEqual(to.state(), { connected: true, reason: '' });
@@ -145,20 +153,21 @@ describe('the collector transport', () => {
     const { port, files, tokens, caFile } = await startTls(t);
     const tokenFile = join(files, 'token');
     writeFileSync(tokenFile, addDeviceToken(tokens, 'box-1'));
-    const link = await counted(t, port);
+    const link = await gate(t, () => port);
     const more = { collector: `localhost:${link.port}`, collectorTokenFile: tokenFile, collectorCaFile: caFile };
     const to = transport(t, link.port, more);
     const before = to.connectBytes;
+    const carried = (): number => link.bytes().up + link.bytes().down;
     await to.position('log-1', never);
-    assert.ok(link.bytes() <= before, `${link.bytes()} to connect, ${before} announced`);
+    assert.ok(carried() <= before, `${carried()} to connect, ${before} announced`);
     to.takeOverhead();
     let afterId = 0;
     // Packs well, packs not at all, and next to nothing.
     for (const data of [Buffer.alloc(200_000, 'abc'), randomBytes(200_000), Buffer.from('x')]) {
       const one = batch(afterId, (afterId += 1), data);
-      const [announced, at] = [to.cost(one.encoded), link.bytes()];
+      const [announced, at] = [to.cost(one.encoded), carried()];
       const outcome = await send(to, one);
-      const used = link.bytes() - at;
+      const used = carried() - at;
       assert.deepEqual(outcome, { kind: 'stored' });
       assert.ok(used <= announced, `${used} used, ${announced} announced`);
       assert.ok(announced < used * 1.2 + 2_000, `${used} used, ${announced} announced`);
@@ -169,13 +178,13 @@ describe('the collector transport', () => {
 
   it('lets go of its connection for a rest, and makes another for the next batch', async (t) => {
     const { port } = await start(t);
-    const link = await counted(t, port);
+    const link = await gate(t, () => port);
     const to = transport(t, link.port);
     assert.equal((await send(to, batch(0, 5))).kind, 'stored');
     to.rest();
     await until('no connection is left', () => link.open() === 0);
     assert.equal((await send(to, batch(5, 9))).kind, 'stored');
-    assert.equal(link.made(), 2);
+    assert.equal(link.accepted.length, 2);
     assert.ok(to.takeOverhead() > 0);
   });
 

@@ -43,21 +43,15 @@ export async function correctionsOf(
       }
       // The beginning of a range may be gone: what holds for its end holds for the rest, as far as can be known.
       const right = head ?? tail;
-      if (right !== undefined) found.push({ firstId: from, lastId: to, correctionMs: right.correctionMs });
+      if (right === undefined) continue;
+      const { correctionMs } = right;
+      const before = found.at(-1);
+      if (before?.correctionMs === correctionMs && before.lastId + 1 === from)
+        found[found.length - 1] = { ...before, lastId: to };
+      else found.push({ firstId: from, lastId: to, correctionMs });
     }
   }
-  return joined(found);
-}
-
-function joined(found: readonly Correction[]): Correction[] {
-  const done: Correction[] = [];
-  for (const one of found) {
-    const before = done.at(-1);
-    if (before?.correctionMs === one.correctionMs && before.lastId + 1 === one.firstId) {
-      done[done.length - 1] = { ...before, lastId: one.lastId };
-    } else done.push(one);
-  }
-  return done;
+  return found;
 }
 
 // Entries that were sent with the mark that the clock was not set: as soon as it is, the remote gets by how much their times are

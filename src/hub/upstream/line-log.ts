@@ -21,12 +21,7 @@ export type ReadResult =
   /** It is another log now. */
   | { readonly kind: 'replaced' };
 
-export interface LineLog {
-  /** Both reject where the line does not answer. */
-  now(signal: AbortSignal): Promise<LineState>;
-  /** The entries stored above the id: enough bytes, or all. */
-  read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult>;
-}
+export type LineLog = ReturnType<typeof lineLog>;
 
 const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
 
@@ -51,9 +46,10 @@ const ANSWER_MS = 10_000;
 /** Of one call: what is sent and not taken, when there is enough, was read in vain. */
 const READ_ENTRIES = 4_096;
 
-export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineLog {
+export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock) {
   return {
-    async now(signal) {
+    /** As read(), it rejects where the line does not answer. */
+    async now(signal: AbortSignal): Promise<LineState> {
       const { log, clock: time } = await withLimit(clock, ANSWER_MS, signal, (limit) =>
         line.getStatus({}, { signal: limit }),
       );
@@ -66,7 +62,8 @@ export function lineLog({ line }: Pick<LineClient, 'line'>, clock: Clock): LineL
         clockSet: time?.state === lineside.v1.ClockState.CLOCK_STATE_SET,
       };
     },
-    async read(logId, afterId, enoughBytes, signal) {
+    /** The entries stored above the id: enough bytes, or all. */
+    async read(logId: string, afterId: number, enoughBytes: number, signal: AbortSignal): Promise<ReadResult> {
       const batches: ReadBatch[] = [];
       const request = {
         logId,

@@ -123,20 +123,14 @@ export interface Saved {
   readonly unset: SentUnset;
 }
 
-export interface Positions {
-  /** The latest saved state; undefined: none yet. */
-  load(): Promise<Saved | undefined>;
-  /** Resolves when it is on the card. Not again before it has. */
-  save(saved: Saved): Promise<void>;
-  close(): Promise<void>;
-}
+export type Positions = Pick<PositionFile, 'load' | 'save' | 'close'>;
 
 interface Slot {
   readonly seq: number;
   readonly saved: Saved;
 }
 
-export class PositionFile implements Positions {
+export class PositionFile {
   readonly #path: string;
   #file: FileHandle | undefined;
   #seq = 0;
@@ -145,7 +139,7 @@ export class PositionFile implements Positions {
     this.#path = path;
   }
 
-  /** undefined also if neither slot is whole. Throws STORAGE_FAILED if the file cannot be read. */
+  /** The latest saved state; undefined: none yet, or neither slot is whole. Throws STORAGE_FAILED if the file cannot be read. */
   async load(): Promise<Saved | undefined> {
     const bytes = Buffer.alloc(SLOTS * SLOT_BYTES);
     await this.#use((file) => file.read(bytes, 0, bytes.length, 0));
@@ -155,6 +149,7 @@ export class PositionFile implements Positions {
     return best?.saved;
   }
 
+  /** Resolves when it is on the card. Not again before it has. */
   async save(saved: Saved): Promise<void> {
     const seq = this.#seq + 1;
     const slot = encode({ seq, saved });

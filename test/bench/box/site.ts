@@ -32,12 +32,7 @@ const CONSOLE_MS = 2_000;
 const CONSOLE_ENTRIES = 500;
 const DISK_BYTES = 4 * 1024 ** 3;
 
-export interface Subscribers {
-  readonly urls: readonly string[];
-  readonly caFile: string;
-  received(): number;
-  close(): void;
-}
+export type Subscribers = Awaited<ReturnType<typeof startSubscribers>>;
 
 export interface BoxOptions {
   readonly name: string;
@@ -46,18 +41,10 @@ export interface BoxOptions {
   readonly subscribers: Subscribers;
 }
 
-export interface Site {
-  readonly both: Both;
-  /** On a file system of its own, if it could be made. */
-  readonly dir: string;
-  readonly hasOwnDisk: boolean;
-  /** Polls, changes and reads the console until the signal fires. */
-  busy(changeMs: number, signal: AbortSignal): Promise<unknown>;
-  close(): Promise<void>;
-}
+export type Site = Awaited<ReturnType<typeof startSite>>;
 
 /** HTTPS on loopback, each on a port of its own; they accept everything. */
-export async function startSubscribers(): Promise<Subscribers> {
+export async function startSubscribers() {
   const dir = temporaryDirectory();
   makeCa(dir);
   signed(dir, 'subscriber', 'IP:127.0.0.1');
@@ -76,7 +63,7 @@ export async function startSubscribers(): Promise<Subscribers> {
     urls: servers.map((server) => `https://127.0.0.1:${(server.address() as AddressInfo).port}/hook`),
     caFile: join(dir, 'ca.pem'),
     received: () => received,
-    close() {
+    close(): void {
       for (const server of servers) {
         server.close();
         server.closeAllConnections();
@@ -86,7 +73,7 @@ export async function startSubscribers(): Promise<Subscribers> {
 }
 
 /** A box with its port open, its subscriptions, its records, and the broker connected. */
-export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxOptions): Promise<Site> {
+export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxOptions) {
   const disk = ownDisk();
   const dir = join(disk?.dir ?? temporaryDirectory(), 'box');
   mkdirSync(dir);
@@ -108,11 +95,13 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
   answer(pty);
   return {
     both,
+    /** On a file system of its own, if it could be made. */
     dir,
     hasOwnDisk: disk !== undefined,
-    busy: (changeMs, signal) =>
+    /** Polls, changes and reads the console until the signal fires. */
+    busy: (changeMs: number, signal: AbortSignal): Promise<unknown> =>
       Promise.all([poll(both, signal), change(api, changeMs, signal), openConsole(both, token, signal)]),
-    async close() {
+    async close(): Promise<void> {
       await both.stop();
       api.close();
       pty.close();
