@@ -69,7 +69,7 @@ export function watched(options: KafkaOptions) {
     disconnected: async (limitMs = 60_000) =>
       void (await until('not connected', () => !broker.state().connected, limitMs)),
     /** Offers until it is taken, and gives what became of it. */
-    async send(partial: Partial<OutgoingMessage> & Pick<OutgoingMessage, 'id' | 'topic'>): Promise<Outcome> {
+    send: async (partial: Partial<OutgoingMessage> & Pick<OutgoingMessage, 'id' | 'topic'>): Promise<Outcome> => {
       const message = messageOf(partial.id, partial.topic, partial);
       await until(`message ${message.id} is taken`, () => broker.offer(message) === 'taken');
       return outcomeOf(message.id);
