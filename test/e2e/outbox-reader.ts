@@ -64,13 +64,9 @@ export interface ReadTopics {
 
 /** Every message that is on the topics now. */
 export async function readTopics(settings: ReaderSettings): Promise<ReadTopics> {
-  const messages: TopicMessage[] = [];
   const script = join(import.meta.dirname, 'outbox_consumer.py');
-  const end = await consume<Omit<TopicMessage, 'event'> & { readonly value: string }, Omit<ReadTopics, 'messages'>>(
-    [script],
-    JSON.stringify(settings),
-    READ_LIMIT_MS,
-    (printed) => messages.push({ ...printed, event: JSON.parse(printed.value) as TopicEvent }),
-  );
-  return { messages, ...end };
+  const { lines, end } = await consume([script], JSON.stringify(settings), READ_LIMIT_MS);
+  const printed = lines as readonly (Omit<TopicMessage, 'event'> & { readonly value: string })[];
+  const messages = printed.map((message) => ({ ...message, event: JSON.parse(message.value) as TopicEvent }));
+  return { messages, ...(end as Omit<ReadTopics, 'messages'>) };
 }

@@ -52,24 +52,24 @@ export function startExample(name: string, args: readonly string[]) {
   return { child, lines, ended: once(child, 'close').then(([status]) => ({ status, complaint })) };
 }
 
-/** A program that prints JSON, an object to a line, and {"end": ...} as the last: calls back with the others, answers the end. */
-export async function consume<Line, End>(
+/** A program that prints JSON, an object to a line, and {"end": ...} as the last: the others, and the end. */
+export async function consume(
   args: readonly string[],
   input: string,
   limitMs: number,
-  heard: (line: Line) => void,
-): Promise<End> {
+): Promise<{ readonly lines: readonly unknown[]; readonly end: unknown }> {
   const child = startProcess(PYTHON, args, environment(LIBRARIES));
   const { stdin, stdout, stderr } = child;
   if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the consumer');
-  let end: End | undefined;
+  const lines: unknown[] = [];
+  let end: unknown;
   createInterface({ input: stdout }).on('line', (line) => {
-    const printed = JSON.parse(line) as Line & { readonly end?: End };
-    if (printed.end === undefined) heard(printed);
+    const printed = JSON.parse(line) as { readonly end?: unknown };
+    if (printed.end === undefined) lines.push(printed);
     else end = printed.end;
   });
   stdin.end(input);
   const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), limitMs);
   if (end === undefined) throw new Error(`the consumer did not complete:\n${complaint}`);
-  return end;
+  return { lines, end };
 }

@@ -35,15 +35,15 @@ export interface UpstreamBatch {
 }
 
 /** Every batch that is on the topic now, each as the contract wants it. */
-export async function readUpstream(bootstrap: string, topic: string, deviceId: string): Promise<UpstreamBatch[]> {
+export async function readUpstream(
+  bootstrap: string,
+  topic: string,
+  deviceId: string,
+): Promise<readonly UpstreamBatch[]> {
   const script = join(import.meta.dirname, 'upstream_consumer.py');
-  const batches: UpstreamBatch[] = [];
-  const args = [script, stubsDir(), bootstrap, topic, deviceId];
-  const faults = await consume<UpstreamBatch, readonly string[]>(args, '', READ_LIMIT_MS, (batch) =>
-    batches.push(batch),
-  );
-  assert.deepEqual(faults, []);
-  return batches;
+  const { lines, end } = await consume([script, stubsDir(), bootstrap, topic, deviceId], '', READ_LIMIT_MS);
+  assert.deepEqual(end, []);
+  return lines as readonly UpstreamBatch[];
 }
 
 export interface Shipped {

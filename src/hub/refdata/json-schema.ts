@@ -87,7 +87,8 @@ export function compileSchema(schema: JsonObject, at: string, limited: TimeLimit
     return { faults: [`${at} must have at most ${maxSchemaBytes / 1024} KiB as JSON`] };
   // A copy: Ajv writes into the schema, and the caller's object is stored and answered.
   const own = JSON.parse(text) as JsonObject;
-  const dialect = dialects.get(String(own['$schema'] ?? latest).replace(/#$/, ''));
+  const named: unknown = own['$schema'] ?? latest;
+  const dialect = dialects.get(String(named).replace(/#$/, ''));
   if (dialect === undefined)
     return { faults: [`${at}/$schema is not known; known are ${[...dialects.keys()].join(' and ')}`] };
   const meta = metaFaults(dialect, own, at);
