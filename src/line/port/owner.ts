@@ -257,9 +257,7 @@ export class PortOwner {
   #move(state: State): void {
     if (state.kind !== this.#state.kind) this.#sinceMs = this.#options.clock.monoMs();
     this.#state = state;
-    if (state.kind !== 'closed') return;
-    this.#packets?.clear();
-    this.#packets = undefined;
+    if (state.kind === 'closed') this.#packets = undefined;
   }
 
   /** Nothing here waits for a device to open: that outcome comes back as an input, and Close may come before it. */
@@ -354,7 +352,6 @@ export class PortOwner {
       return this.#packets;
     }
     const { rxBufferBytes: maxBytes, rxBufferPackets: maxPackets } = this.#options;
-    this.#packets?.clear();
     this.#packets = new PacketBuffer(config.packetSize, { maxBytes, maxPackets });
     return this.#packets;
   }

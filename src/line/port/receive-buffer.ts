@@ -12,30 +12,42 @@ interface BufferLimits {
 }
 
 interface Dropped {
-  readonly packets: number;
-  readonly bytes: number;
+  packets: number;
+  bytes: number;
 }
+
+const FIRST_BYTES = 4_096;
+/** Entries of dropped packets at the front of the lists; they are removed together, since removing one moves all others. */
+const MAX_STALE = 1_024;
 
 export class PacketBuffer {
   readonly #packetSize: number;
+  readonly #limits: BufferLimits;
   #framer: ByteLengthParser | undefined;
-  readonly #store: PacketRing;
+  /** The packets' bytes lie from #from to #to: 65,536 tiny packets kept as arrays of their own took 120 MB. */
+  #content = Buffer.alloc(0);
+  #from = 0;
+  #to = 0;
+  /** Of each packet, the oldest at #first. */
+  readonly #lengths: number[] = [];
+  readonly #times: number[] = [];
+  #first = 0;
   #seqId = 0;
   #droppedBefore = 0;
 
   /** packetSize 0: any size. */
   constructor(packetSize: number, limits: BufferLimits) {
     this.#packetSize = packetSize;
-    this.#store = new PacketRing(limits);
+    this.#limits = limits;
     this.restartFraming();
   }
 
   get packets(): number {
-    return this.#store.packets;
+    return this.#lengths.length - this.#first;
   }
 
   get bytes(): number {
-    return this.#store.bytes;
+    return this.#to - this.#from;
   }
 
   /** Drops the beginning of an unfinished packet: what comes next belongs to another connection. */
@@ -52,89 +64,40 @@ export class PacketBuffer {
 
   /** Answers what was dropped to make room. */
   add(chunk: Uint8Array, receivedAtMs: number): Dropped {
-    let packets = 0;
-    let bytes = 0;
+    const dropped: Dropped = { packets: 0, bytes: 0 };
     for (const payload of this.#frame(chunk)) {
       this.#seqId += 1;
-      while (!this.#store.fits(payload.length)) {
-        const oldest = this.#store.drop();
-        if (oldest === undefined) break;
-        packets += 1;
-        bytes += oldest;
-      }
-      if (this.#store.fits(payload.length)) this.#store.push(payload, receivedAtMs);
-      else {
-        // Larger than the whole buffer.
-        packets += 1;
-        bytes += payload.length;
+      this.#push(payload, receivedAtMs);
+      while (this.bytes > this.#limits.maxBytes || this.packets > this.#limits.maxPackets) {
+        dropped.packets += 1;
+        dropped.bytes += this.#drop();
       }
     }
-    this.#droppedBefore += packets;
-    return { packets, bytes };
+    this.#droppedBefore += dropped.packets;
+    return dropped;
   }
 
   take(): ReceivedPacket | undefined {
-    const seqId = this.#seqId - this.#store.packets + 1;
-    const oldest = this.#store.take();
-    if (oldest === undefined) return undefined;
+    const receivedAtMs = this.#times[this.#first];
+    if (receivedAtMs === undefined) return undefined;
+    const seqId = this.#seqId - this.packets + 1;
+    const from = this.#from;
+    const payload = new Uint8Array(this.#content.subarray(from, from + this.#drop()));
     const droppedBefore = this.#droppedBefore;
     this.#droppedBefore = 0;
-    return { ...oldest, seqId, droppedBefore };
-  }
-
-  clear(): void {
-    this.#framer?.destroy();
-    this.#framer = undefined;
-    this.#store.clear();
+    return { payload, receivedAtMs, seqId, droppedBefore };
   }
 
   #frame(chunk: Uint8Array): Uint8Array[] {
-    if (this.#packetSize === 0) return [chunk];
     const framer = this.#framer;
-    if (framer === undefined) return [];
+    if (framer === undefined) return [chunk];
     const packets: Uint8Array[] = [];
     framer.write(chunk);
     for (let packet = framer.read(); packet !== null; packet = framer.read()) packets.push(packet);
     return packets;
   }
-}
 
-// Packets as bytes in one buffer, with their lengths and times beside it: 65,536 tiny packets kept as arrays of their own
-// took 120 MB.
-
-const FIRST_BYTES = 4_096;
-/** Entries of dropped packets at the front of the lists; they are removed together, since removing one moves all others. */
-const MAX_STALE = 1_024;
-
-export class PacketRing {
-  readonly #limits: BufferLimits;
-  /** The packets' bytes lie from #from to #to. */
-  #content = Buffer.alloc(0);
-  #from = 0;
-  #to = 0;
-  /** Of each packet, the oldest at #first. */
-  #lengths: number[] = [];
-  #times: number[] = [];
-  #first = 0;
-
-  constructor(limits: BufferLimits) {
-    this.#limits = limits;
-  }
-
-  get packets(): number {
-    return this.#lengths.length - this.#first;
-  }
-
-  get bytes(): number {
-    return this.#to - this.#from;
-  }
-
-  fits(length: number): boolean {
-    return this.bytes + length <= this.#limits.maxBytes && this.packets < this.#limits.maxPackets;
-  }
-
-  /** Only what fits. */
-  push(payload: Uint8Array, receivedAtMs: number): void {
+  #push(payload: Uint8Array, receivedAtMs: number): void {
     if (this.#to + payload.length > this.#content.length) this.#makeRoom(payload.length);
     this.#content.set(payload, this.#to);
     this.#to += payload.length;
@@ -142,18 +105,9 @@ export class PacketRing {
     this.#times.push(receivedAtMs);
   }
 
-  take(): { readonly payload: Uint8Array; readonly receivedAtMs: number } | undefined {
-    const receivedAtMs = this.#times[this.#first];
-    const from = this.#from;
-    const length = this.drop();
-    if (receivedAtMs === undefined || length === undefined) return undefined;
-    return { payload: new Uint8Array(this.#content.subarray(from, from + length)), receivedAtMs };
-  }
-
-  /** Answers the length of the dropped packet; undefined when there is none. */
-  drop(): number | undefined {
-    const length = this.#lengths[this.#first];
-    if (length === undefined) return undefined;
+  /** Removes the oldest packet, which there must be; answers its length. */
+  #drop(): number {
+    const length = this.#lengths[this.#first] ?? 0;
     this.#from += length;
     this.#first += 1;
     if (this.#first >= MAX_STALE && this.#first * 2 >= this.#lengths.length) {
@@ -161,13 +115,6 @@ export class PacketRing {
       this.#first = 0;
     }
     return length;
-  }
-
-  clear(): void {
-    this.#content = Buffer.alloc(0);
-    this.#lengths = [];
-    this.#times = [];
-    this.#from = this.#to = this.#first = 0;
   }
 
   /** Moves the bytes to the front, of a larger buffer unless half of this one is free: each byte is moved once on average. */
