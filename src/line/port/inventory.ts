@@ -234,16 +234,10 @@ const REWATCH_MS = 5_000;
 /** More levels than the deepest directory here (/dev/serial/by-id) has. */
 const MAX_PASSES = 5;
 
-interface Watched {
-  readonly watcher: FSWatcher;
-  /** Device and inode: a directory that was removed and made again is another one. */
-  readonly identity: string;
-}
-
 class PortWatch {
   readonly #directories: () => readonly string[];
   readonly #call: () => void;
-  readonly #watched = new Map<string, Watched>();
+  #watchers: FSWatcher[] = [];
   /** Last mode and owner of nodes that were changed in place. */
   readonly #access = new Map<string, string>();
   readonly #changed = new Set<string>();
@@ -260,12 +254,10 @@ class PortWatch {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
-    for (const { watcher } of this.#watched.values()) watcher.close();
-    this.#watched.clear();
+    for (const watcher of this.#watchers) watcher.close();
   }
 
   #onEvent(directory: string, event: string, name: string | null): void {
-    if (this.#closed) return;
     // Kernels before 6.14 also report each write to a device node: so only access is checked.
     if (event === 'change' && name !== null) this.#changed.add(join(directory, name));
     else this.#appeared = true;
@@ -273,7 +265,7 @@ class PortWatch {
   }
 
   #settle(delayMs: number): void {
-    this.#timer ??= setTimeout(() => this.#settled(), delayMs);
+    if (!this.#closed) this.#timer ??= setTimeout(() => this.#settled(), delayMs);
   }
 
   #settled(): void {
@@ -295,45 +287,32 @@ class PortWatch {
     return !same;
   }
 
-  /** Brings the watchers in line with the directories there are now. */
+  /** Watches the directories there are now: one that was removed and made again is another one. */
   #rewatch(): void {
     // A directory made just before its parent was watched gave no event: so the directories are checked again until none is new.
-    for (let pass = 0; pass < MAX_PASSES && this.#rewatchOnce(); pass++);
-  }
-
-  /** True when watchers were added. */
-  #rewatchOnce(): boolean {
-    const wanted = new Map<string, string>();
-    for (const directory of this.#directories()) {
-      const existing = nearestExisting(directory);
-      wanted.set(existing.path, existing.identity);
+    let before = '';
+    for (let pass = 0; pass < MAX_PASSES; pass++) {
+      const existing = new Set(this.#directories().map(nearestExisting));
+      const now = [...existing].join('\0');
+      if (now === before) return;
+      before = now;
+      for (const watcher of this.#watchers) watcher.close();
+      this.#watchers = [...existing].flatMap((path) => this.#watch(path));
     }
-    for (const [path, { identity }] of this.#watched) if (wanted.get(path) !== identity) this.#drop(path);
-    const missing = [...wanted].filter(([path]) => !this.#watched.has(path));
-    for (const [path, identity] of missing) this.#add(path, identity);
-    return missing.length > 0;
   }
 
-  #add(path: string, identity: string): void {
+  #watch(path: string): FSWatcher[] {
+    const failed = (): void => {
+      this.#appeared = true;
+      this.#settle(REWATCH_MS);
+    };
     try {
       const watcher = watch(path, (event, name) => this.#onEvent(path, event, name));
-      watcher.on('error', () => this.#failed(path));
-      this.#watched.set(path, { watcher, identity });
+      return [watcher.on('error', failed)];
     } catch {
-      this.#failed(path);
+      failed();
+      return [];
     }
-  }
-
-  #failed(path: string): void {
-    if (this.#closed) return;
-    this.#drop(path);
-    this.#appeared = true;
-    this.#settle(REWATCH_MS);
-  }
-
-  #drop(path: string): void {
-    this.#watched.get(path)?.watcher.close();
-    this.#watched.delete(path);
   }
 }
 
@@ -367,11 +346,8 @@ function matchesNow(pattern: string): readonly string[] {
 }
 
 /** The directory itself, or the nearest one above it, where the next level will appear. */
-function nearestExisting(directory: string): { readonly path: string; readonly identity: string } {
-  for (let at = directory; ; at = dirname(at)) {
-    const found = statOf(at);
-    if (found?.isDirectory() || at === '/') return { path: at, identity: `${found?.dev}:${found?.ino}` };
-  }
+function nearestExisting(directory: string): string {
+  for (let at = directory; ; at = dirname(at)) if (at === '/' || statOf(at)?.isDirectory()) return at;
 }
 
 function statOf(path: string): ReturnType<typeof statSync> {
