@@ -57,8 +57,6 @@ export function marked(entry: LogEntry, { clock, correctionMs }: Mark): LogEntry
 /** The segments of one log, in order of their first ids. */
 export class Segments {
   #all: Segment[] = [];
-  /** The segment that was looked up last holds ids from .. to: neighbours are asked for one after the other. */
-  #last = { from: 1, to: 0, mark: unmarked, bootId: '' };
 
   get all(): readonly Segment[] {
     return this.#all;
@@ -73,17 +71,14 @@ export class Segments {
     let at = this.#all.length;
     while (at > 0 && (this.#all[at - 1]?.firstId ?? 0) >= segment.firstId) at--;
     this.#all.splice(at, this.#all[at]?.firstId === segment.firstId ? 1 : 0, segment);
-    this.#forget();
   }
 
   replaceAll(segments: readonly Segment[]): void {
     this.#all = [...segments];
-    this.#forget();
   }
 
   markAt(id: number): Mark {
-    if (id < this.#last.from || id > this.#last.to) this.#look(id);
-    return this.#last.mark;
+    return markOf(this.#at(id));
   }
 
   /** The ids `from` to `to` in runs that are corrected by the same. */
@@ -101,8 +96,7 @@ export class Segments {
 
   /** The boot in which the entry was stamped; '': not known. */
   bootAt(id: number): string {
-    if (id < this.#last.from || id > this.#last.to) this.#look(id);
-    return this.#last.bootId;
+    return this.#at(id)?.bootId ?? '';
   }
 
   /** A gap's times are stamps of the entries that were lost. */
@@ -114,9 +108,7 @@ export class Segments {
   /** Segments whose entries are all below the id are dropped. */
   dropBefore(id: number): void {
     const keepFrom = this.#all.findLastIndex(({ firstId }) => firstId <= id);
-    if (keepFrom <= 0) return;
-    this.#all.splice(0, keepFrom);
-    this.#forget();
+    if (keepFrom > 0) this.#all.splice(0, keepFrom);
   }
 
   /** Corrects whatever can be corrected in this boot; the segments that changed by it. '': which boot is not known. */
@@ -132,15 +124,15 @@ export class Segments {
     return settled;
   }
 
-  #look(id: number): void {
-    const next = this.#all.findIndex(({ firstId }) => firstId > id);
-    const segment = this.#all[(next === -1 ? this.#all.length : next) - 1];
-    const to = (this.#all[next]?.firstId ?? Number.POSITIVE_INFINITY) - 1;
-    this.#last = { from: segment?.firstId ?? 0, to, mark: markOf(segment), bootId: segment?.bootId ?? '' };
-  }
-
-  #forget(): void {
-    this.#last = { from: 1, to: 0, mark: unmarked, bootId: '' };
+  /** The last that begins at or before the id. */
+  #at(id: number): Segment | undefined {
+    let [from, to] = [0, this.#all.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((this.#all[middle]?.firstId ?? 0) <= id) from = middle + 1;
+      else to = middle;
+    }
+    return this.#all[from - 1];
   }
 }
 

@@ -2,7 +2,7 @@
  * What is to be open after a restart, however the service stopped: line-state.json beside the log. Written whole to a
  * new file, synced and renamed, so that a pulled plug leaves the old state or the new one.
  */
-import { mkdir, open, readFile, rename } from 'node:fs/promises';
+import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
@@ -57,19 +57,9 @@ export class LineMemory {
   async #write(text: string): Promise<void> {
     const next = `${this.#path}.new`;
     await mkdir(dirname(this.#path), { recursive: true });
-    const file = await open(next, 'w', 0o640);
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeFile(next, text, { mode: 0o640, flush: true });
     await rename(next, this.#path);
-    const directory = await open(dirname(this.#path), 'r');
-    try {
-      await directory.sync();
-    } finally {
-      await directory.close();
-    }
+    await using directory = await open(dirname(this.#path), 'r');
+    await directory.sync();
   }
 }
