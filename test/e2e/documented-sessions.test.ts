@@ -41,70 +41,41 @@ const SYSTEM =
 const OTHER_BOX = 'needs another box on the network';
 const BROKER = 'needs a real broker; test/e2e/hub-kill.test.ts runs consumer.py';
 
-/** Blocks that are not run here: page, the beginning of the first command, the reason and, if there is one, the test that runs it. */
+/**
+ * Blocks that are not run here: the end of the page's path,
+ * the beginning of the first command, the reason and, if there is one, the test that runs it.
+ */
 const elsewhere: readonly (readonly [page: string, command: string, reason: string])[] = [
-  ['README.md', 'scripts/bootstrap --image', SYSTEM],
-  ['SECURITY.md', 'dpkg-query', 'asks for the installed package'],
-  [
-    'docs/how-to/integrator/events.md',
-    'lineside outbox\n',
-    'doctor fails on a machine without units; test/e2e/doctor.test.ts',
-  ],
-  [
-    'docs/how-to/integrator/events.md',
-    'lineside outbox dead-letters',
-    'needs a dead letter; src/hub/http/operations.test.ts',
-  ],
-  ['docs/how-to/integrator/log-upstream.md', 'systemctl', SYSTEM],
-  ['docs/how-to/integrator/log-upstream.md', 'journalctl', SYSTEM],
-  [
-    'docs/how-to/integrator/webhooks.md',
-    'lineside webhook deliveries',
-    'a delivery of a day; test/e2e/webhooks-deliveries.test.ts',
-  ],
-  [
-    'docs/how-to/operator/backup-and-restore.md',
-    'lineside backup',
-    'replaces the data; test/appliance/restore.test.ts',
-  ],
-  [
-    'docs/how-to/operator/build-and-flash.md',
-    'scripts/bootstrap --image',
-    'takes 10 minutes; test/image/appliance.test.ts',
-  ],
-  ['docs/how-to/operator/build-and-flash.md', 'sudo dd', CARD],
-  ['docs/how-to/operator/change-configuration.md', 'systemctl', SYSTEM],
-  [
-    'docs/how-to/operator/collector.md',
-    'lineside collector read',
-    'needs a box that pushes; test/e2e/collector.test.ts',
-  ],
-  [
-    'docs/how-to/operator/doctor-and-support-bundle.md',
-    'sudo lineside doctor',
-    'fails without units; test/e2e/doctor.test.ts',
-  ],
-  [
-    'docs/how-to/operator/install-package.md',
-    'scripts/bootstrap --image',
-    'takes minutes; test/package/recipe.test.ts',
-  ],
-  ['docs/how-to/operator/install-package.md', 'sudo apt', SYSTEM],
-  ['docs/how-to/operator/install-package.md', 'sudo lineside identity create', SYSTEM],
-  ['docs/how-to/operator/prepare-cards.md', 'dd', CARD],
-  ['docs/how-to/operator/run-the-service.md', 'systemctl', SYSTEM],
-  ['docs/how-to/operator/ssh-and-ansible.md', 'ssh', OTHER_BOX],
-  ['docs/how-to/operator/ssh-and-ansible.md', 'scp', OTHER_BOX],
-  ['docs/how-to/operator/update.md', 'lineside update install', 'needs slots; test/image/appliance.test.ts'],
-  ['docs/how-to/operator/update.md', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
-  ['docs/how-to/operator/update.md', 'journalctl', SYSTEM],
-  ['docs/how-to/technician/find-a-box.md', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
-  ['docs/reference/journal.md', 'journalctl', SYSTEM],
-  ['docs/tutorials/first-box.md', 'sudo dd', CARD],
-  ['docs/tutorials/first-box.md', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
-  ['docs/tutorials/grpc-client-python.md', 'python3 client/client.py lineside-1a2b3c', OTHER_BOX],
-  ['docs/tutorials/kafka-consumer-python.md', 'python3 docs/examples/consumer.py', BROKER],
-  ['docs/tutorials/kafka-consumer-python.md', 'sqlite3', BROKER],
+  ['README', 'scripts/bootstrap --image', SYSTEM],
+  ['SECURITY', 'dpkg-query', 'asks for the installed package'],
+  ['integrator/events', 'lineside outbox\n', 'doctor fails on a machine without units; test/e2e/doctor.test.ts'],
+  ['integrator/events', 'lineside outbox dead-letters', 'needs a dead letter; src/hub/http/operations.test.ts'],
+  ['integrator/log-upstream', 'systemctl', SYSTEM],
+  ['integrator/log-upstream', 'journalctl', SYSTEM],
+  ['integrator/webhooks', 'lineside webhook deliveries', 'a delivery of a day; test/e2e/webhooks-deliveries.test.ts'],
+  ['operator/backup-and-restore', 'lineside backup', 'replaces the data; test/appliance/restore.test.ts'],
+  ['operator/build-and-flash', 'scripts/bootstrap --image', 'takes 10 minutes; test/image/appliance.test.ts'],
+  ['operator/build-and-flash', 'sudo dd', CARD],
+  ['operator/change-configuration', 'systemctl', SYSTEM],
+  ['operator/collector', 'lineside collector read', 'needs a box that pushes; test/e2e/collector.test.ts'],
+  ['operator/doctor-and-support-bundle', 'sudo lineside doctor', 'fails without units; test/e2e/doctor.test.ts'],
+  ['operator/install-package', 'scripts/bootstrap --image', 'takes minutes; test/package/recipe.test.ts'],
+  ['operator/install-package', 'sudo apt', SYSTEM],
+  ['operator/install-package', 'sudo lineside identity create', SYSTEM],
+  ['operator/prepare-cards', 'dd', CARD],
+  ['operator/run-the-service', 'systemctl', SYSTEM],
+  ['operator/ssh-and-ansible', 'ssh', OTHER_BOX],
+  ['operator/ssh-and-ansible', 'scp', OTHER_BOX],
+  ['operator/update', 'lineside update install', 'needs slots; test/image/appliance.test.ts'],
+  ['operator/update', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
+  ['operator/update', 'journalctl', SYSTEM],
+  ['technician/find-a-box', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
+  ['reference/journal', 'journalctl', SYSTEM],
+  ['tutorials/first-box', 'sudo dd', CARD],
+  ['tutorials/first-box', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
+  ['tutorials/grpc-client-python', 'python3 client/client.py lineside-1a2b3c', OTHER_BOX],
+  ['tutorials/kafka-consumer-python', 'python3 docs/examples/consumer.py', BROKER],
+  ['tutorials/kafka-consumer-python', 'sqlite3', BROKER],
 ];
 
 /** Commands that are repeated until they print what the page shows. */
@@ -347,5 +318,5 @@ function stepsOf(block: string): Step[] {
 }
 
 function names(page: string, [first]: readonly Step[]): (one: (typeof elsewhere)[number]) => boolean {
-  return ([where, command]) => where === page && `${first?.line}\n`.startsWith(command);
+  return ([where, command]) => page.endsWith(`${where}.md`) && `${first?.line}\n`.startsWith(command);
 }

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { newToken } from '../../src/shared/auth/tokens.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
@@ -17,7 +18,7 @@ import { chosenSeed, seeded } from '../soak/random.ts';
 import { QemuBox } from './box.ts';
 import { imageMissing, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
-import { authorityOf, grpcClient, HttpClient, newToken } from './remote.ts';
+import { authorityOf, grpcClient, HttpClient } from './remote.ts';
 import { writeStick } from './stick.ts';
 
 const UART = '/dev/ttyAMA0';

@@ -8,37 +8,29 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { freePort } from '../free-port.ts';
 import { copyFromCard, readFromCard } from './card.ts';
-import { connectQmp, type Qmp } from './qmp.ts';
 
 /** Under emulation, on two cores that other tests share: a quiet machine takes a quarter of it. */
-export const BOOT_LIMIT_MS = 600_000;
+const BOOT_LIMIT_MS = 600_000;
 const COMMAND_LIMIT_MS = 120_000;
-const STOP_LIMIT_MS = 180_000;
 
-export interface BoxOptions {
+interface BoxOptions {
   /** An empty directory of the box's own. */
   readonly dir: string;
   /** See writeCard. */
   readonly card: string;
   /** More for QEMU, such as another -drive; it replaces the card's own where it has id=card. */
   readonly extra?: readonly string[];
-  /** More for the kernel's command line. */
-  readonly append?: string;
 }
 
 /** How a run of the emulator ended. */
-export type Ended = 'reset' | 'off' | 'killed';
-
-export interface Ports {
-  readonly grpc: number;
-  readonly http: number;
-  readonly ssh: number;
-}
+type Ended = 'reset' | 'off' | 'killed';
+type Ports = Readonly<Record<'grpc' | 'http' | 'ssh', number>>;
 
 export class QemuBox {
   readonly dir: string;
@@ -49,7 +41,6 @@ export class QemuBox {
   #boots = 0;
   #child: ChildProcess | undefined;
   #ended: Promise<Ended> | undefined;
-  #qmp: Qmp | undefined;
   #uart: Socket | undefined;
   #usb: Socket | undefined;
 
@@ -81,7 +72,7 @@ export class QemuBox {
     copyFromCard(this.card, `${prefix}/initrd`, initrd);
     const commandLine = readFromCard(this.card, `${prefix}/cmdline.txt`).toString('latin1').trim();
     // Mitigations guard no emulated processor, and cost it a tenth of its time.
-    const append = `${commandLine} console=hvc0 loglevel=6 mitigations=off ${this.#options.append ?? ''}`.trim();
+    const append = `${commandLine} console=hvc0 loglevel=6 mitigations=off`;
     for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
     const system = ['-kernel', kernel, '-initrd', initrd, '-append', append];
     const emulator = ['-n', '-5', 'qemu-system-aarch64', ...this.#machine(extra), ...system];
@@ -101,8 +92,8 @@ export class QemuBox {
     // The emulator waits for the line's other end before the first instruction.
     this.#uart = await this.#connect('uart');
     this.#uart.on('error', () => undefined);
-    this.#qmp = await connectQmp(await this.#connect('qmp'), (event, data) => {
-      if (event === 'SHUTDOWN') reason = data['reason'] as string;
+    await watchEvents(await this.#connect('qmp'), ({ event, data }) => {
+      if (event === 'SHUTDOWN') reason = data?.['reason'] as string;
     });
     assert.ok(this.#child !== undefined, `the emulator did not start: ${Buffer.concat(complaints).toString()}`);
   }
@@ -119,7 +110,7 @@ export class QemuBox {
       '-M virt,gic-version=3 -accel tcg,thread=multi,tb-size=512 -cpu cortex-a53 -smp 2 -m 1024',
       '-display none -nodefaults -no-reboot',
       '-device virtio-blk-pci,drive=card -device virtio-rng-pci -device virtio-serial-pci',
-      `-chardev socket,id=uart,path=${this.dir}/uart,server=on,wait=on,logfile=${this.uartRecord},logappend=on`,
+      `-chardev socket,id=uart,path=${this.dir}/uart,server=on,wait=on,logfile=${this.#uartRecord},logappend=on`,
       '-serial chardev:uart',
       `-chardev file,id=console,path=${this.#console},append=on -device virtconsole,chardev=console`,
       // Without the option ROM to boot from the network: a package of its own, which a machine may lack.
@@ -133,7 +124,7 @@ export class QemuBox {
   }
 
   /** Everything that came out of the UART since the card was new. */
-  get uartRecord(): string {
+  get #uartRecord(): string {
     return join(this.dir, 'uart.record');
   }
 
@@ -142,7 +133,7 @@ export class QemuBox {
   }
 
   uartReceived(): Buffer {
-    return existsSync(this.uartRecord) ? readFileSync(this.uartRecord) : Buffer.alloc(0);
+    return existsSync(this.#uartRecord) ? readFileSync(this.#uartRecord) : Buffer.alloc(0);
   }
 
   uartSend(bytes: Uint8Array): void {
@@ -150,20 +141,9 @@ export class QemuBox {
     this.#uart.write(bytes);
   }
 
-  /** The other end of the UART, for a device that answers. */
-  get uart(): Socket {
-    assert.ok(this.#uart !== undefined, 'the box is off');
-    return this.#uart;
-  }
-
-  /** What the kernel and systemd have shown, of all starts. */
-  console(): string {
-    return existsSync(this.#console) ? readFileSync(this.#console, 'latin1') : '';
-  }
-
-  get qmp(): Qmp {
-    assert.ok(this.#qmp !== undefined, 'the box is off');
-    return this.#qmp;
+  /** The end of what the kernel and systemd have shown, of all starts. */
+  #lastShown(): string {
+    return existsSync(this.#console) ? readFileSync(this.#console, 'latin1').slice(-2000) : '';
   }
 
   /** The USB adapter's line; connecting plugs it in. */
@@ -185,27 +165,20 @@ export class QemuBox {
   }
 
   /** Until the box has reset itself or is off. */
-  async ended(limitMs = BOOT_LIMIT_MS): Promise<Ended> {
+  async ended(): Promise<Ended> {
     assert.ok(this.#ended !== undefined, 'the box was never on');
-    return within('the box to end', this.#ended, limitMs).catch((error: unknown) =>
-      assert.fail(`${String(error)}\n${this.console().slice(-2000)}`),
+    return within('the box to end', this.#ended, BOOT_LIMIT_MS).catch((error: unknown) =>
+      assert.fail(`${String(error)}\n${this.#lastShown()}`),
     );
   }
 
-  /** Shut down in order. */
-  async shutDown(): Promise<void> {
-    if (this.#child === undefined) return;
-    await this.ssh('systemctl --no-block poweroff');
-    await this.ended(STOP_LIMIT_MS);
-  }
-
   /** gRPC and HTTP answer with TLS, which only lineside itself does. */
-  async ready(limitMs = BOOT_LIMIT_MS): Promise<void> {
+  async ready(): Promise<void> {
     const from = performance.now();
     for (const port of [this.ports.grpc, this.ports.http]) {
       while (!(await answersTls(port))) {
-        assert.ok(this.#child !== undefined, `the box is off:\n${this.console().slice(-2000)}`);
-        assert.ok(performance.now() - from < limitMs, `the box is not ready:\n${this.console().slice(-2000)}`);
+        assert.ok(this.#child !== undefined, `the box is off:\n${this.#lastShown()}`);
+        assert.ok(performance.now() - from < BOOT_LIMIT_MS, `the box is not ready:\n${this.#lastShown()}`);
         await sleep(1000);
       }
     }
@@ -235,12 +208,15 @@ export class QemuBox {
   }
 
   /** Repeats the script until it succeeds. */
-  async until(what: string, script: string, limitMs = BOOT_LIMIT_MS): Promise<string> {
+  async until(what: string, script: string): Promise<string> {
     const from = performance.now();
     for (;;) {
       const { status, stdout, stderr } = await this.trySsh(script);
       if (status === 0) return stdout.replace(/\n$/, '');
-      assert.ok(performance.now() - from < limitMs, `not within ${limitMs} ms: ${what}: ${stderr}${stdout}`);
+      assert.ok(
+        performance.now() - from < BOOT_LIMIT_MS,
+        `not within ${BOOT_LIMIT_MS} ms: ${what}: ${stderr}${stdout}`,
+      );
       await sleep(1000);
     }
   }
@@ -274,6 +250,26 @@ export class QemuBox {
       await sleep(100);
     }
   }
+}
+
+interface QmpLine {
+  readonly event?: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+  readonly return?: unknown;
+}
+
+/** The emulator's events, from its control socket (QMP, one JSON object a line). Resolves once it reports them. */
+function watchEvents(socket: Socket, onEvent: (line: QmpLine) => void): Promise<void> {
+  return new Promise((settle, reject) => {
+    const fail = (): void => reject(new Error('the emulator has ended'));
+    socket.on('error', fail).on('close', fail);
+    createInterface({ input: socket }).on('line', (text) => {
+      const line = JSON.parse(text) as QmpLine;
+      if (line.event !== undefined) onEvent(line);
+      if (line.return !== undefined) settle();
+    });
+    socket.write(`${JSON.stringify({ execute: 'qmp_capabilities' })}\n`);
+  });
 }
 
 /** The emulator itself accepts connections: only a finished handshake proves that a server is there. */

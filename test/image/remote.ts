@@ -1,6 +1,6 @@
 /** A technician's laptop: the box's interfaces over the network, with TLS and a token. */
 import assert from 'node:assert/strict';
-import { randomBytes, X509Certificate } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import { Agent, request } from 'node:https';
 import { connect } from 'node:tls';
 import { CallCredentials, ChannelCredentials, credentials, Metadata } from '@grpc/grpc-js';
@@ -9,10 +9,6 @@ import type { QemuBox } from './box.ts';
 
 /** Under emulation a request may take seconds. */
 const REQUEST_LIMIT_MS = 120_000;
-
-export function newToken(): string {
-  return `lsd_${randomBytes(32).toString('base64url')}`;
-}
 
 /** PEM of the authority that the box shows, as a client gets it that only knows the fingerprint. */
 export function authorityOf({ ports }: QemuBox): Promise<string> {
@@ -37,7 +33,7 @@ export function grpcClient({ ports }: QemuBox, authority: string, token: string)
   return connectTo(`127.0.0.1:${ports.grpc}`, secured, { 'grpc.ssl_target_name_override': 'localhost' });
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly body: string;
 }

@@ -3,11 +3,12 @@
  * card looked into as it was after each flush, and with a part of what was written since.
  */
 import { join } from 'node:path';
+import { newToken } from '../../src/shared/auth/tokens.ts';
 import { openPort } from '../e2e/faults.ts';
 import { QemuBox } from '../image/box.ts';
 import { writeCard } from '../image/card.ts';
 import { CardRecording, DICTIONARY, Load } from '../image/pulled-plug.ts';
-import { grpcClient, HttpClient, newToken } from '../image/remote.ts';
+import { grpcClient, HttpClient } from '../image/remote.ts';
 import { seeded } from './random.ts';
 
 /** Boot partition and slots take 1,556 MiB; the rest is data. */
