@@ -1,7 +1,5 @@
 /** Restore: nothing is replaced that was not verified, and a box has all of the old or all of the new, wherever it is cut short. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import fs, {
   appendFileSync,
   cpSync,
@@ -20,6 +18,7 @@ import { after, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { keyBytes, listName } from '../../src/appliance/backup/backup-archive.ts';
 import { finishRestore, writeJournal } from '../../src/appliance/backup/restore-swap.ts';
+import { killedAt } from '../../src/appliance/killed.fixture.ts';
 import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/subscriptions/secrets.ts';
 import { holdDataDirectory } from '../../src/shared/base/data-directory.ts';
 import { type ErrorCode, LinesideError } from '../../src/shared/base/errors.ts';
@@ -36,8 +35,6 @@ import {
   statesOf,
 } from './backup-site.ts';
 import { added, configured, crafted, directory, forged, keyOf, newer, put, realTar, rewrite } from './forged-backup.ts';
-
-const root = join(import.meta.dirname, '../..');
 
 /** A box with a backup of the state "one", and now in the state "two". */
 async function twoStates(t: TestContext): Promise<Site> {
@@ -321,7 +318,7 @@ test('killed at any step: the next start finds all of the old or all of the new'
   const again = keep(where);
   for (let at = 1; ; at++) {
     again();
-    const { signal, last } = await killedAt(where, at);
+    const { signal, last } = cutAt(where, at);
     if (signal === null) break;
     seen.add(last);
     // What lineside-restore.service does before the service is started.
@@ -332,25 +329,13 @@ test('killed at any step: the next start finds all of the old or all of the new'
     assert.deepEqual(statesOf(where), all('one'));
     assert.ok(!existsSync(join(where.etc, '.restore')) && !existsSync(join(where.data, '.restore')));
   }
-  for (const step of [
-    'etc',
-    'data',
-    'prepared',
-    'journal',
-    'away log.db',
-    'new log.db',
-    'new secrets',
-    'done',
-    'forget',
-    'clear',
-  ]) {
-    assert.ok(seen.has(step), `never killed at ${step}`);
-  }
+  const begun = ['etc', 'data', 'prepared', 'journal', 'away log.db', 'new log.db', 'new secrets'];
+  for (const step of [...begun, 'done', 'forget', 'clear']) assert.ok(seen.has(step), `never killed at ${step}`);
 });
 
 test('a card that takes a write only in part still gets a journal that can be read', async (t) => {
   const where = await twoStates(t);
-  await killedAt(where, 4);
+  cutAt(where, 4);
   const moves = [{ dir: where.etc, name: 'gained', hasNew: false }];
   const whole = fs.writeSync;
   t.mock.method(fs, 'writeSync', (fd: number, bytes: Buffer, at = 0, length?: number, place?: number | null) =>
@@ -383,7 +368,7 @@ test('if the journal cannot be written nothing has begun: the service runs again
 test('killed again while it is being finished, it is finished all the same', async (t) => {
   const where = await twoStates(t);
   // The journal stands, and a name or two were moved.
-  await killedAt(where, 6);
+  cutAt(where, 6);
   const again = keep(where);
   for (let at = 1; at <= 6; at++) {
     again();
@@ -408,25 +393,14 @@ function keep({ dir }: Site): () => void {
   };
 }
 
-/** Restores in a process of its own that kills itself at the nth step. */
-async function killedAt({ dir }: Site, at: number): Promise<{ signal: string | null; last: string }> {
-  const program = `
-    import { writeSync } from 'node:fs';
-    import { noServices, restore, siteIn } from './test/appliance/backup-site.ts';
-    let steps = 0;
-    restore(siteIn(${JSON.stringify(dir)}), noServices, (step) => {
-      writeSync(1, step + '\\n');
-      if (++steps === ${at}) process.kill(process.pid, 'SIGKILL');
-    });`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    cwd: root,
-    env: { ...process.env, NODE_COMPILE_CACHE: join(root, '.cache/compile') },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let seen = '';
-  child.stdout.on('data', (chunk: Buffer) => (seen += chunk.toString()));
-  const [, signal] = (await once(child, 'close')) as [number | null, string | null];
-  return { signal, last: seen.trim().split('\n').at(-1) ?? '' };
+/** Restores until the nth step; the last one that was begun. */
+function cutAt({ dir }: Site, nth: number): { signal: string | null; last: string } {
+  const { signal, steps } = killedAt(
+    nth,
+    `import { noServices, restore, siteIn } from './test/appliance/backup-site.ts';
+    restore(siteIn(${JSON.stringify(dir)}), noServices, onStep);`,
+  );
+  return { signal, last: steps.at(-1) ?? '' };
 }
 
 test('a file that cannot be kept in a backup is named, and there is no backup', async (t) => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -18,6 +17,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type ErrorCode, LinesideError } from '../../shared/base/errors.ts';
 import { mountSmall } from '../../shared/base/small-disk.fixture.ts';
+import { killedAt } from '../killed.fixture.ts';
 import { markGood, requestFactoryReset } from './boot-partition.ts';
 import { onTrial, parseSlots, renderSlots, settled } from './slots.ts';
 import { boxIn, newRoot, slotBytes, type TestBox, testBox } from './update.fixture.ts';
@@ -222,14 +222,13 @@ test('a box without a key, or not started from slots, takes no update and says w
   assert.throws(at({ bootDir: box.at('none') }), refusedAs('NOT_READY', /no slots/));
 });
 
-test('killed at any step: what runs is unharmed, the other slot is not started unless it is whole, and a second run succeeds', async (t) => {
-  const count = await run(testBox(t), 1_000);
-  assert.ok(count.steps > 10, 'hardly any step was seen');
-  for (let at = 1; at <= count.steps; at++) {
+test('killed at any step: what runs is unharmed, the other slot is not started unless it is whole, and a second run succeeds', (t) => {
+  const all = cutAt(testBox(t), 1_000).steps;
+  assert.ok(all.length > 10, 'hardly any step was seen');
+  for (const [index, last] of all.entries()) {
     const box = testBox(t);
     const before = box.runningBytes();
-    const { signal, last } = await run(box, at);
-    assert.equal(signal, 'SIGKILL');
+    assert.equal(cutAt(box, index + 1).signal, 'SIGKILL');
     assert.equal(box.runningBytes(), before);
     assert.deepEqual(parseSlots(slotText(box)), last === 'done' ? onTrial('a') : settled('a'), `killed at ${last}`);
     // The file system's own mark stands in the first piece: half a root has none.
@@ -239,29 +238,15 @@ test('killed at any step: what runs is unharmed, the other slot is not started u
   }
 });
 
-/** Installs in a process of its own that kills itself at the nth step. */
-async function run(box: TestBox, at: number): Promise<{ signal: string | null; steps: number; last: string }> {
+/** Installs until the nth step; the steps that were begun. */
+function cutAt(box: TestBox, nth: number): ReturnType<typeof killedAt> {
   box.bundle();
-  const program = `
-    import { writeSync } from 'node:fs';
-    import { boxIn } from ${JSON.stringify(join(import.meta.dirname, 'update.fixture.ts'))};
+  return killedAt(
+    nth,
+    `import { boxIn } from './src/appliance/update/update.fixture.ts';
     const box = boxIn(${JSON.stringify(box.dir)}, 'a');
-    let steps = 0;
-    box.install(box.at('new.update'), { onStep(step) {
-      writeSync(1, step + '\\n');
-      if (++steps === ${at}) process.kill(process.pid, 'SIGKILL');
-    } });`;
-  const cwd = join(import.meta.dirname, '../../..');
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
-    cwd,
-    env: { ...process.env, NODE_COMPILE_CACHE: join(cwd, '.cache/compile') },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let seen = '';
-  child.stdout.on('data', (chunk: Buffer) => (seen += chunk.toString()));
-  const [, signal] = (await once(child, 'close')) as [number | null, string | null];
-  const steps = seen.trim().split('\n');
-  return { signal, steps: steps.length, last: steps.at(-1) ?? '' };
+    box.install(box.at('new.update'), { onStep });`,
+  );
 }
 
 function everything(box: TestBox): string {
