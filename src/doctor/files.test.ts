@@ -1,9 +1,19 @@
 /** The checks of files, on real ones: sound, and in each bad state. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
-import { hostname } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import Database from 'better-sqlite3';
@@ -12,6 +22,7 @@ import { lasting, makeCa, signed } from '../shared/base/certificates.fixture.ts'
 import { systemClock } from '../shared/base/clock.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { mountSmall } from '../shared/base/small-disk.fixture.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { openDatabase } from '../shared/storage/open.ts';
 import { checkTarget, targetOf, writeBundle } from './bundle/bundle-target.ts';
@@ -83,6 +94,20 @@ describe('the disk', () => {
     assert.match(await said(checkDisk, context), /warning: the data directory .* is not there yet/);
     writeFileSync(join(dir, 'data'), '');
     assert.match(await said(checkDisk, context), /failed: data\.dir names no directory/);
+  });
+
+  it('is said to be mounted read-only, whoever asks', async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'lineside-read-only-'));
+    chmodSync(dir, 0o755);
+    const isMounted = mountSmall(t, join(dir, 'data'), 'ro,size=1m,mode=0700');
+    t.after(() => rmSync(dir, { recursive: true }));
+    if (!isMounted) return;
+    const context = await contextIn(dir, '');
+    for (const uid of [0, 65_534]) {
+      process.seteuid?.(uid);
+      const findings = await said(checkDisk, context).finally(() => process.seteuid?.(0));
+      assert.match(findings, /failed: \S+ is mounted read-only: nothing can be stored/, `user ${uid}`);
+    }
   });
 });
 

@@ -1,9 +1,7 @@
 /** The findings of the checks of the machine: of the good state, and of every bad one. */
-import assert from 'node:assert/strict';
-import { it } from 'node:test';
 import { wellHost } from '../shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../shared/host/host-facts.ts';
-import { type DiskFacts, isReadOnlyIn, judgeDatabase, judgeDisk } from './checks/disk.ts';
+import { type DiskFacts, judgeDatabase, judgeDisk } from './checks/disk.ts';
 import { judgeClock, judgeMachine, judgeSlots } from './checks/machine.ts';
 import { judged } from './table.fixture.ts';
 
@@ -25,7 +23,6 @@ const disk: DiskFacts = {
   totalBytes: 10 * gib,
   inodes: 1000,
   freeInodes: 900,
-  isReadOnly: false,
   write: 'done',
   usedBytes: 0,
   budgetBytes: gib,
@@ -33,7 +30,7 @@ const disk: DiskFacts = {
 };
 judged('the disk', judgeDisk, disk, [
   ['room', {}, 'ok', /9216 MiB of 10240 MiB free/],
-  ['a read-only mount', { isReadOnly: true }, 'failed', /mounted read-only/],
+  ['a read-only mount', { write: 'EROFS' }, 'failed', /mounted read-only/],
   ['less than outbox.min_free_bytes', { freeBytes: 1024 ** 2 }, 'failed', /min_free_bytes.*changes are refused/],
   ['a log that will not fit', { freeBytes: gib / 2 }, 'warning', /grow by 1024 MiB.*log\.max_bytes/],
   ['a log that is as large as it gets', { freeBytes: gib / 2, usedBytes: gib }, 'ok', /free/],
@@ -43,24 +40,6 @@ judged('the disk', judgeDisk, disk, [
   ['an I/O error', { write: 'EIO' }, 'failed', /EIO.*replace the card/],
   ['a user who may not write', { write: 'denied' }, 'skipped', /root/],
 ]);
-
-it('finds the mount that a directory is in, and whether it is read-only', () => {
-  const mounts = [
-    '1 0 8:1 / / rw,relatime - ext4 /dev/root rw',
-    '2 1 8:2 / /data rw,relatime - ext4 /dev/sda2 ro,errors=remount-ro',
-    '3 1 8:3 / /data/my\\040disk rw - ext4 /dev/sda3 rw',
-    '4 1 8:4 / /ro ro - ext4 /dev/sda4 rw',
-  ].join('\n');
-  const expected = {
-    '/': false,
-    '/data': true,
-    '/data/x': true,
-    '/database': false,
-    '/data/my disk/y': false,
-    '/ro/a': true,
-  };
-  for (const [dir, isReadOnly] of Object.entries(expected)) assert.equal(isReadOnlyIn(mounts, dir), isReadOnly, dir);
-});
 
 const database = {
   name: 'log.db',

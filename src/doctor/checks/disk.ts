@@ -8,7 +8,7 @@ import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import type { CheckContext, ConfiguredContext } from '../check-context.ts';
-import { readSafely, textOf } from '../safe-files.ts';
+import { readSafely } from '../safe-files.ts';
 
 const mib = (bytes: number): string => `${Math.floor(bytes / 1_048_576)} MiB`;
 
@@ -19,7 +19,6 @@ export interface DiskFacts {
   /** 0 if the file system has no such limit. */
   readonly inodes: number;
   readonly freeInodes: number;
-  readonly isReadOnly: boolean;
   /** 'done', or the code of the error; 'denied': no right to write. */
   readonly write: string;
   /** Of the databases now, and at their limits. */
@@ -33,8 +32,8 @@ export interface DiskFacts {
 const fewInodes = 100;
 
 export function judgeDisk(facts: DiskFacts): Finding[] {
-  const { dir, freeBytes, totalBytes, isReadOnly } = facts;
-  if (isReadOnly)
+  const { dir, freeBytes, totalBytes, write } = facts;
+  if (write === 'EROFS')
     return [
       failed(
         `${dir} is mounted read-only: nothing can be stored`,
@@ -62,7 +61,6 @@ function* diskFindings(facts: DiskFacts): Findings {
   if (write === 'denied') yield needsRoot(`whether ${dir} takes a file`);
   else if (write === 'ENOSPC' || write === 'EDQUOT')
     yield failed(`${dir} is full`, 'Make room: the line continues, but its data is not stored.');
-  else if (write === 'EROFS') yield failed(`${dir} is read-only`, 'See the kernel log; replace the card.');
   else if (write !== 'done')
     yield failed(
       `a file in ${dir} could not be written and synced (${write})`,
@@ -86,7 +84,7 @@ export async function checkDisk(context: ConfiguredContext): Promise<Finding[]> 
 }
 
 async function lookAtDir(
-  { roots, isRoot }: CheckContext,
+  { isRoot }: CheckContext,
   dir: string,
   budget: Pick<DiskFacts, 'usedBytes' | 'budgetBytes'>,
   minFreeBytes: number,
@@ -104,34 +102,20 @@ async function lookAtDir(
     totalBytes: space.blocks * space.bsize,
     inodes: space.files,
     freeInodes: space.ffree,
-    isReadOnly: isReadOnlyIn(await textOf(join(roots.proc, 'self/mountinfo')), await realpath(dir)),
     write: await writeTest(dir),
     ...budget,
     minFreeBytes,
   });
 }
 
-/** Of the mount that holds the directory: the longest path, of several the last mount. */
-export function isReadOnlyIn(mountinfo: string, dir: string): boolean {
-  let best = { length: -1, options: '' };
-  for (const line of mountinfo.split('\n')) {
-    const [before = '', after = ''] = line.split(' - ');
-    const parts = before.split(' ');
-    const at = (parts[4] ?? '').replaceAll(/\\([0-7]{3})/g, (_, digits: string) =>
-      String.fromCharCode(Number.parseInt(digits, 8)),
-    );
-    const isIn = at === '/' || dir === at || dir.startsWith(`${at}/`);
-    if (!isIn || at === '' || at.length < best.length) continue;
-    best = { length: at.length, options: `${parts[5] ?? ''},${after.split(' ')[2] ?? ''}` };
-  }
-  return best.options.split(',').includes('ro');
-}
-
 /** Linux, on the architectures of serial boxes: a file without a name. */
 const O_TMPFILE = constants.O_DIRECTORY | 0o20000000;
 const testBytes = Buffer.alloc(4096, 0x6c);
 
-/** The file has no name if the file system supports that: nothing remains even after a kill. */
+/**
+ * The file has no name if the file system supports that: nothing remains even after a kill. The kernel reports a read-only
+ * mount (EROFS) before missing rights.
+ */
 async function writeTest(dir: string): Promise<string> {
   const nameless = await written(dir, constants.O_RDWR | O_TMPFILE);
   if (nameless === 'EACCES') return 'denied';
