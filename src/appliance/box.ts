@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemCode } from '../shared/base/errors.ts';
+import { objectIn } from '../shared/base/same-json.ts';
 
 export const etc = {
   config: '/etc/lineside/lineside.toml',
@@ -56,6 +57,15 @@ export class Box {
 
   text(place: string): string | undefined {
     return this.read(place)?.toString('utf8');
+  }
+
+  /** undefined also if a damaged file system left one that cannot be read; the parser's message would show its content. */
+  object(place: string): object | undefined {
+    try {
+      return objectIn(this.text(place) ?? '');
+    } catch {
+      return undefined;
+    }
   }
 
   /** The number of a group; undefined where there is no such group. */

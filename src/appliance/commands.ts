@@ -241,15 +241,8 @@ function addUpdateCommands(program: Command, { io }: LocalShell, version: string
     });
 }
 
-function statusLines({
-  version,
-  running,
-  onTrial,
-  good,
-  trying,
-  triesLeft,
-  failed,
-}: ReturnType<typeof readUpdateStatus>): string[] {
+function statusLines(status: ReturnType<typeof readUpdateStatus>): string[] {
+  const { version, running, onTrial, good, trying, triesLeft, failed } = status;
   const lines = [
     `slot ${running} runs lineside ${version}${onTrial ? ', on trial' : ''}; slot ${good} is the good one`,
   ];

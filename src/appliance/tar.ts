@@ -29,6 +29,11 @@ export interface TarEntry {
   readonly group: string;
 }
 
+/** A file whose owner does not matter. */
+export function plainFile(path: string, bytes: number, mtimeS: number, mode = 0o600): TarEntry {
+  return { path, isDirectory: false, bytes, mode, mtimeS, owner: '', group: '' };
+}
+
 /** Names that every file system and every shell accepts; "." and ".." would lead elsewhere and are refused. */
 const part = /^(?!\.{1,2}$)[A-Za-z0-9._@+=,~-]+$/;
 const maxPathBytes = 99;

@@ -53,7 +53,7 @@ export function commit(box: Box, disk: Disk, changes: readonly Change[]): void {
 
 /** Puts in place what an interrupted commit has left to do; false: nothing. */
 export function finish(box: Box, disk: Disk): boolean {
-  const entries = readManifest(box);
+  const entries = box.object(join(PENDING, MANIFEST)) as Entry[] | undefined;
   const left = box.path(PENDING);
   if (entries === undefined) {
     // Interrupted while it was being removed.
@@ -70,15 +70,6 @@ export function finish(box: Box, disk: Disk): boolean {
   disk.remove(left);
   disk.flushDir(box.path(etc.setup));
   return true;
-}
-
-/** undefined if there is none, or if a damaged file system left one that cannot be read. */
-function readManifest(box: Box): Entry[] | undefined {
-  try {
-    return JSON.parse(box.text(join(PENDING, MANIFEST)) ?? '') as Entry[];
-  } catch {
-    return undefined;
-  }
 }
 
 function putInPlace(box: Box, disk: Disk, change: Change): void {

@@ -72,16 +72,6 @@ export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[])
   return `\n${checks.length} checks; ${parts.join('; ')}\n`;
 }
 
-/** The JSON object in a text; undefined: there is none. */
-export function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Control characters (of a name that came from outside) would write over other lines of a terminal. */
 export function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();

@@ -9,6 +9,7 @@ import { exitStatus, signalStatus } from '../cli/failure.ts';
 import type { CliIo } from '../cli/io.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { objectIn } from '../shared/base/same-json.ts';
 import {
   type BundleReport,
   type BundleTarget,
@@ -17,7 +18,7 @@ import {
   describeBundle,
   targetOf,
 } from './bundle/bundle-target.ts';
-import { type Checked, type CheckName, checkLines, failed, objectIn, summaryLine, worst } from './check.ts';
+import { type Checked, type CheckName, checkLines, failed, summaryLine, worst } from './check.ts';
 
 const doctorHelp = `
 Checks everything that the service needs. For each check it reports the result, and the remedy if the check failed.

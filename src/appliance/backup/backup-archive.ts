@@ -7,6 +7,7 @@ import { fstatSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:
 import { basename, join } from 'node:path';
 import { isTokenLock } from '../../shared/auth/token-file.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import { objectIn } from '../../shared/base/same-json.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
 import { type Measured, measured, sha256 } from '../hash.ts';
 import { Cursor, isPlainPath, type TarEntry, tarEntries } from '../tar.ts';
@@ -64,14 +65,14 @@ export interface Verified {
 /** Reads the file from its first byte to its last. Throws MALFORMED for anything that is not as it was written. */
 export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Verified {
   const { size } = fstatSync(fd);
-  const entries = new Entries();
+  const entries = new Map<string, TarEntry>();
   const found: ListedFile[] = [];
   const texts = new Map<string, string>();
   for (const { entry, content } of tarEntries(new Cursor(fd, 0, size))) {
     const isList = entry.path === listName || entry.path === listHashName;
     if (isList && entry.bytes > maxListBytes) throw malformed('its list is too long');
     if (!isList && texts.size > 0) throw malformed(`${entry.path} follows its list`);
-    if (!isList) entries.add(entry);
+    if (!isList) addEntry(entries, entry);
     let text = '';
     const { bytes, sha256 } = measured(content, (piece) => {
       if (isList) text += piece.toString('latin1');
@@ -82,36 +83,24 @@ export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Veri
   }
   const list = readList(texts.get(listName) ?? '', texts.get(listHashName) ?? '');
   if (JSON.stringify(list.files) !== JSON.stringify(found)) throw malformed('its files are not those of its list');
-  return { list, entries: entries.all };
+  return { list, entries: [...entries.values()] };
 }
 
-/** The entries of a backup, each a file or a directory with a place of its own. */
-class Entries {
-  readonly #byPath = new Map<string, TarEntry>();
-
-  get all(): readonly TarEntry[] {
-    return [...this.#byPath.values()];
+/** Each is a file or a directory with a place of its own; an archive lists a directory before its content. */
+function addEntry(entries: Map<string, TarEntry>, entry: TarEntry): void {
+  const { path } = entry;
+  if (entries.size >= maxFiles) throw malformed(`it has more than ${maxFiles} files`);
+  if (!isBackedUp(entry)) throw malformed(`${path} does not belong in it`);
+  if (entries.has(path)) throw malformed(`${path} is in it twice`);
+  const above = path.slice(0, path.lastIndexOf('/'));
+  const directory = entries.get(above);
+  if (above.includes('/') && directory?.isDirectory !== true) {
+    const is = directory === undefined ? 'missing' : 'a file';
+    throw malformed(`${above} is ${is}, and ${path} lies below it`);
   }
-
-  add(entry: TarEntry): void {
-    const { path } = entry;
-    if (this.#byPath.size >= maxFiles) throw malformed(`it has more than ${maxFiles} files`);
-    if (!isBackedUp(entry)) throw malformed(`${path} does not belong in it`);
-    if (this.#byPath.has(path)) throw malformed(`${path} is in it twice`);
-    this.#checkAbove(path);
-    const fault = sizeFault(entry);
-    if (fault !== '') throw malformed(`${path} has ${entry.bytes} bytes: ${fault}`);
-    this.#byPath.set(path, entry);
-  }
-
-  /** An archive lists a directory before its content. */
-  #checkAbove(path: string): void {
-    const above = path.slice(0, path.lastIndexOf('/'));
-    if (!above.includes('/')) return;
-    const entry = this.#byPath.get(above);
-    if (entry === undefined) throw malformed(`${above} is missing, and ${path} lies below it`);
-    if (!entry.isDirectory) throw malformed(`${above} is a file, and ${path} lies below it`);
-  }
+  const fault = sizeFault(entry);
+  if (fault !== '') throw malformed(`${path} has ${entry.bytes} bytes: ${fault}`);
+  entries.set(path, entry);
 }
 
 function isBackedUp({ path, isDirectory }: TarEntry): boolean {
@@ -131,7 +120,9 @@ function readList(text: string, hash: string): BackupList {
   if (text === '') throw malformed('it has no list of its files');
   const bytes = Buffer.from(text, 'latin1');
   if (hash !== `${sha256(bytes)}\n`) throw malformed('its list is damaged');
-  const list = parsed(bytes);
+  // Its fields may still have any type.
+  const list = objectIn(bytes.toString('utf8')) as BackupList | undefined;
+  if (list === undefined) throw malformed('its list is not valid');
   if (list.format !== backupFormat) {
     throw new LinesideError('UNSUPPORTED', `the backup is of format ${JSON.stringify(list.format)}`, {
       hint: 'It was made by a newer lineside: install that version first.',
@@ -145,17 +136,6 @@ function readList(text: string, hash: string): BackupList {
 }
 
 const plainWord = /^[A-Za-z0-9.:+_-]{1,64}$/;
-
-/** Throws MALFORMED. Its fields may still have any type. */
-function parsed(bytes: Buffer): BackupList {
-  try {
-    const list: unknown = JSON.parse(bytes.toString('utf8'));
-    if (typeof list === 'object' && list !== null) return list as BackupList;
-  } catch {
-    // It is refused below.
-  }
-  throw malformed('its list is not valid');
-}
 
 function malformed(what: string): LinesideError {
   return new LinesideError('MALFORMED', `the backup cannot be used: ${what}`, {

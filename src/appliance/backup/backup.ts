@@ -19,7 +19,7 @@ import { versionOf } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
 import { asOwnerOf, demandRoom, syncPath, writeWhole } from '../disk.ts';
 import { hashed, sha256 } from '../hash.ts';
-import { filePieces, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
+import { filePieces, plainFile, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
 import {
   type BackupList,
   backupFormat,
@@ -91,27 +91,25 @@ async function write(
 ): Promise<BackupList> {
   const { version, nowMs, paths, onProgress } = options;
   const mtimeS = Math.floor(nowMs / 1000);
-  const archive = new ArchiveWriter(path, mtimeS);
+  const fd = openSync(path, 'wx', fileMode);
+  const files: ListedFile[] = [];
   try {
-    for (const file of small) asOwnerOf(dirname(file.source), () => archive.add(file));
+    for (const file of small) files.push(asOwnerOf(dirname(file.source), () => addFile(fd, file)));
     const schema: { log?: number; refdata?: number } = {};
     for (const { name, source } of databases) {
       const copy = join(dirname(path), `${name}.db`);
       const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
-      archive.add({ ...plain(dataFiles[name], statSync(copy).size, mtimeS), source: copy });
+      files.push(addFile(fd, { ...plainFile(dataFiles[name], statSync(copy).size, mtimeS), source: copy }));
       rmSync(copy);
       schema[name] = copied.version;
     }
     const createdAt = instantOfMs(nowMs);
-    return archive.end({ format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema });
+    const list = { format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema, files };
+    endArchive(fd, list, mtimeS);
+    return list;
   } finally {
-    archive.close();
+    closeSync(fd);
   }
-}
-
-/** A file whose owner is that of the directory it is restored to. */
-function plain(path: string, bytes: number, mtimeS: number): TarEntry {
-  return { path, isDirectory: false, bytes, mode: fileMode, mtimeS, owner: '', group: '' };
 }
 
 /** From the medium, not from memory. */
@@ -132,45 +130,25 @@ function verify(path: string, { onProgress }: BackupOptions): void {
   }
 }
 
-/** The tar file as it grows, and the list of what is in it. */
-class ArchiveWriter {
-  readonly #fd: number;
-  readonly #files: ListedFile[] = [];
-  readonly #mtimeS: number;
+/** Adds a file to the tar file; its line of the list. */
+function addFile(fd: number, file: SourceFile): ListedFile {
+  const { path, bytes, source, isDirectory } = file;
+  const hash = createHash('sha256');
+  writeEntry(fd, file, isDirectory ? [] : hashed(filePieces(source, bytes), hash));
+  return { path, bytes, sha256: isDirectory ? '' : hash.digest('hex') };
+}
 
-  constructor(path: string, mtimeS: number) {
-    this.#fd = openSync(path, 'wx', fileMode);
-    this.#mtimeS = mtimeS;
-  }
+function endArchive(fd: number, list: BackupList, mtimeS: number): void {
+  const text = Buffer.from(`${JSON.stringify(list, null, 1)}\n`);
+  const hash = Buffer.from(`${sha256(text)}\n`);
+  writeEntry(fd, plainFile(listName, text.length, mtimeS), [text]);
+  writeEntry(fd, plainFile(listHashName, hash.length, mtimeS), [hash]);
+  writeWhole(fd, Buffer.alloc(tarEndBytes));
+  fsyncSync(fd);
+}
 
-  add(file: SourceFile): void {
-    const hash = createHash('sha256');
-    this.#write(file, file.isDirectory ? [] : hashed(filePieces(file.source, file.bytes), hash));
-    const { path, bytes } = file;
-    this.#files.push({ path, bytes, sha256: file.isDirectory ? '' : hash.digest('hex') });
-  }
-
-  end(head: Omit<BackupList, 'files'>): BackupList {
-    const list = { ...head, files: this.#files };
-    const text = Buffer.from(`${JSON.stringify(list, null, 1)}\n`);
-    this.#addText(listName, text);
-    this.#addText(listHashName, Buffer.from(`${sha256(text)}\n`));
-    writeWhole(this.#fd, Buffer.alloc(tarEndBytes));
-    fsyncSync(this.#fd);
-    return list;
-  }
-
-  #addText(path: string, text: Buffer): void {
-    this.#write(plain(path, text.length, this.#mtimeS), [text]);
-  }
-
-  #write(entry: TarEntry, content: Iterable<Buffer>): void {
-    for (const piece of tarEntryPieces(entry, content)) writeWhole(this.#fd, piece);
-  }
-
-  close(): void {
-    closeSync(this.#fd);
-  }
+function writeEntry(fd: number, entry: TarEntry, content: Iterable<Buffer>): void {
+  for (const piece of tarEntryPieces(entry, content)) writeWhole(fd, piece);
 }
 
 function smallFiles({ lineDir, keyFile, etcDir }: DataPaths): SourceFile[] {
@@ -179,7 +157,7 @@ function smallFiles({ lineDir, keyFile, etcDir }: DataPaths): SourceFile[] {
   if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
   return places.flatMap(([path, source]) => {
     const stat = statOf(source);
-    return stat === undefined ? [] : [{ ...plain(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
+    return stat === undefined ? [] : [{ ...plainFile(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
   });
 }
 

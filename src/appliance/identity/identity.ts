@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
+import { objectIn } from '../../shared/base/same-json.ts';
 import { deviceIdIn, deviceIdOf } from '../../shared/config/device-id.ts';
 import { type Box, etc } from '../box.ts';
 import type { Change } from '../transaction.ts';
@@ -85,15 +86,11 @@ function belongTogether(cert: string, key: string): boolean {
 }
 
 function aboutOf(text: string, caCert: string, serverChain: string): IdentityFile | undefined {
-  try {
-    const about = JSON.parse(text) as Partial<IdentityFile>;
-    const { deviceId, caFingerprint, serverFingerprint, createdAt } = about;
-    if (typeof deviceId !== 'string' || typeof createdAt !== 'string') return undefined;
-    if (caFingerprint !== fingerprintOf(caCert) || serverFingerprint !== fingerprintOf(serverChain)) return undefined;
-    return { deviceId, caFingerprint, serverFingerprint, createdAt };
-  } catch {
-    return undefined;
-  }
+  const about: Partial<IdentityFile> = objectIn(text) ?? {};
+  const { deviceId, caFingerprint, serverFingerprint, createdAt } = about;
+  if (typeof deviceId !== 'string' || typeof createdAt !== 'string') return undefined;
+  if (caFingerprint !== fingerprintOf(caCert) || serverFingerprint !== fingerprintOf(serverChain)) return undefined;
+  return { deviceId, caFingerprint, serverFingerprint, createdAt };
 }
 
 /** Of the first certificate in the text. */

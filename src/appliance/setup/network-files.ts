@@ -53,7 +53,7 @@ export function storedPsk(file: string | undefined, ssid: string): string | unde
 }
 
 function hexOf(text: string): string {
-  return [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return Buffer.from(text).toString('hex');
 }
 
 export function timeServersFile(servers: readonly string[]): string | undefined {

@@ -1,5 +1,6 @@
 /** Checks the whole of setup.toml: the settings, and every fault at once. No fault shows a secret. Pure. */
 
+import ipaddr from 'ipaddr.js';
 import { cidrFault } from '../../shared/config/cidr.ts';
 import { isTable, unknownKey } from '../../shared/config/parse.ts';
 import { checkValue, type Fault } from '../../shared/config/values.ts';
@@ -125,7 +126,7 @@ function wifiOf(values: Values, faults: Fault[]): Wifi {
   const [ssid, psk, country] = [text('ssid'), text('psk'), text('country')];
   const open = values.get('network.wifi.open') === true;
   const fault = (key: string, message: string): void => void faults.push({ path: `network.wifi.${key}`, message });
-  const bytes = new TextEncoder().encode(ssid).length;
+  const bytes = Buffer.byteLength(ssid);
   if (bytes === 0) fault('ssid', 'is missing');
   if (bytes > SSID_BYTES) fault('ssid', `has ${bytes} bytes: the name of a network has ${SSID_BYTES} at most`);
   if (country === '') fault('country', 'is missing: Wi-Fi needs to know whose rules hold here, such as "DE"');
@@ -202,10 +203,8 @@ export function sshKeyFault(text: string): string | undefined {
 /** The key's data begins with its kind again: four bytes of length, then the name. */
 function innerKind(data: string): string | undefined {
   if (!/^[A-Za-z0-9+/]{40,}={0,2}$/.test(data) || data.length % 4 !== 0) return undefined;
-  const bytes = atob(data);
-  const length =
-    bytes.charCodeAt(0) * 2 ** 24 + bytes.charCodeAt(1) * 2 ** 16 + bytes.charCodeAt(2) * 256 + bytes.charCodeAt(3);
-  return bytes.slice(4, 4 + length);
+  const bytes = Buffer.from(data, 'base64');
+  return bytes.toString('latin1', 4, 4 + bytes.readUInt32BE());
 }
 
 // Addresses of [network], checked before they can make a box unreachable.
@@ -235,13 +234,12 @@ export function addressFault(text: string): string | undefined {
   const split = splitAddress(text);
   if (split === undefined)
     return `must be an address and the length of its network, such as "192.168.10.20/24", not "${text}"`;
-  if (split.family === 4 && split.length < 31) {
-    const number = numberOf(split.address);
-    const host = number % 2 ** (32 - split.length);
-    if (host === 0) return `"${text}" is the network itself, not an address in it`;
-    if (host === 2 ** (32 - split.length) - 1) return `"${text}" is the address of everyone in the network`;
-  }
-  return undefined;
+  if (split.family === 6 || split.length >= 31) return undefined;
+  const is = (address: ipaddr.IPv4): boolean => address.toString() === split.address;
+  if (is(ipaddr.IPv4.networkAddressFromCIDR(text))) return `"${text}" is the network itself, not an address in it`;
+  return is(ipaddr.IPv4.broadcastAddressFromCIDR(text))
+    ? `"${text}" is the address of everyone in the network`
+    : undefined;
 }
 
 /** A router that is not in the box's own network cannot be reached. */
@@ -252,13 +250,6 @@ export function gatewayFault(gateway: string, address: string): string | undefin
   if (own === undefined) return undefined;
   if (own.family !== family) return `"${gateway}" and ${address} are not of one kind (IPv4, IPv6)`;
   if (gateway === own.address) return `"${gateway}" is the box itself`;
-  if (family === 6) return undefined;
-  const size = 2 ** (32 - own.length);
-  return Math.floor(numberOf(gateway) / size) === Math.floor(numberOf(own.address) / size)
-    ? undefined
-    : `"${gateway}" is not in the network of ${address}`;
-}
-
-function numberOf(v4: string): number {
-  return v4.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
+  if (family === 6 || ipaddr.IPv4.parse(gateway).match(ipaddr.IPv4.parseCIDR(address))) return undefined;
+  return `"${gateway}" is not in the network of ${address}`;
 }

@@ -179,7 +179,7 @@ function holdsMore(value: unknown): boolean {
 
 /** As many bytes as before. Within a list or a table in one line no comment can be. */
 function mark(text: string, start: number, end: number): string {
-  const room = new TextEncoder().encode(text.slice(start, end)).length - MARK.length;
+  const room = Buffer.byteLength(text.slice(start, end)) - MARK.length;
   const isLast = /^[ \t]*\r?(\n|$)/.test(text.slice(end));
   return MARK + (isLast && room >= NOTE.length ? NOTE.padEnd(room) : ' '.repeat(room));
 }

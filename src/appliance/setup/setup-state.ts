@@ -41,7 +41,7 @@ export interface Applied {
 const nothing: Applied = { files: {}, claimed: false, addresses: [], granted: [] };
 
 export function readApplied(box: Box): Applied {
-  return { ...nothing, ...(own(box, kept.applied) as Partial<Applied> | undefined) };
+  return { ...nothing, ...box.object(kept.applied) };
 }
 
 export function appliedChange(applied: Applied): Change {
@@ -54,18 +54,9 @@ export interface Taking {
 }
 
 export function readTaking(box: Box): Taking | undefined {
-  const stored = own(box, kept.taking) as { before: string; after: string } | undefined;
+  const stored = box.object(kept.taking) as { before: string; after: string } | undefined;
   if (stored === undefined) return undefined;
   return { before: Buffer.from(stored.before, 'base64'), after: Buffer.from(stored.after, 'base64') };
-}
-
-/** One that a damaged file system left counts as none; the parser's message would show what is in it. */
-function own(box: Box, place: string): unknown {
-  try {
-    return JSON.parse(box.text(place) ?? '');
-  } catch {
-    return undefined;
-  }
 }
 
 export function takingChange({ before, after }: Taking): Change {

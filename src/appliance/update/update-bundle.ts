@@ -7,9 +7,10 @@ import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, sta
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
+import { objectIn } from '../../shared/base/same-json.ts';
 import { openFault, writeSynced } from '../disk.ts';
 import { type Measured, measured } from '../hash.ts';
-import { Cursor, filePieces, tarPieces } from '../tar.ts';
+import { Cursor, filePieces, plainFile, tarPieces } from '../tar.ts';
 import { parseVersion } from './release.ts';
 
 export interface Part extends Measured {
@@ -107,13 +108,9 @@ function ed25519(file: string, read: () => KeyObject): KeyObject {
 }
 
 function readManifest(text: Buffer): Manifest {
-  let read: unknown;
-  try {
-    read = JSON.parse(text.toString('utf8'));
-  } catch {
-    throw malformed('its list of contents cannot be read');
-  }
-  const { version, board, builtAt, parts } = fields(read);
+  const read = objectIn(text.toString('utf8'));
+  if (read === undefined) throw malformed('its list of contents cannot be read');
+  const { version, board, builtAt, parts } = read;
   if (!isText(version) || parseVersion(version) === undefined) throw malformed('it does not say its version');
   if (!isText(board) || !isText(builtAt)) throw malformed('it does not say what it is for');
   if (!Array.isArray(parts) || parts.length !== 2) throw malformed('it does not have the two parts');
@@ -121,16 +118,12 @@ function readManifest(text: Buffer): Manifest {
 }
 
 function readPart<Name extends Part['name']>(read: unknown, name: Name): Part & { readonly name: Name } {
-  const { name: said, bytes, sha256 } = fields(read);
+  const { name: said, bytes, sha256 } = { ...(read as Partial<Record<keyof Part, unknown>> | null | undefined) };
   if (said !== name || typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes <= 0) {
     throw malformed(`its part "${name}" is not described`);
   }
   if (typeof sha256 !== 'string' || !/^[0-9a-f]{64}$/.test(sha256)) throw malformed(`its part "${name}" has no hash`);
   return { name, bytes, sha256 };
-}
-
-function fields(read: unknown): Readonly<Record<string, unknown>> {
-  return typeof read === 'object' && read !== null ? { ...read } : {};
 }
 
 function isText(value: unknown): value is string {
@@ -210,9 +203,7 @@ function bootEntries(bootDir: string, mtimeS: number): Parameters<typeof tarPiec
     .map((path) => {
       const source = join(bootDir, path);
       const stat = statSync(source);
-      const common = { path, mtimeS, owner: '', group: '' };
-      if (stat.isDirectory()) return { ...common, isDirectory: true, bytes: 0, mode: 0o755, content: () => [] };
-      const content = (): Iterable<Buffer> => filePieces(source, stat.size);
-      return { ...common, isDirectory: false, bytes: stat.size, mode: 0o644, content };
+      if (stat.isDirectory()) return { ...plainFile(path, 0, mtimeS, 0o755), isDirectory: true, content: () => [] };
+      return { ...plainFile(path, stat.size, mtimeS, 0o644), content: () => filePieces(source, stat.size) };
     });
 }

@@ -1,7 +1,7 @@
 /** Puts a support bundle together: pieces, each within its limit, through the redactor, into one archive of a bounded size. */
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { tarPieces } from '../../appliance/tar.ts';
+import { plainFile, tarPieces } from '../../appliance/tar.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import {
@@ -46,7 +46,7 @@ export async function collectBundle(options: CollectOptions): Promise<BundleRepo
   const nowMs = clock.wallMs();
   const manifest = manifestOf({ version: options.version, nowMs, files, leftOut });
   const whole = [{ name: 'manifest.json', content: Buffer.from(manifest) }, ...files];
-  const packed = await promisify(gzip)(tarOf(whole, Math.floor(nowMs / 1000)));
+  const packed = await promisify(gzip)(tarOf(whole, Math.max(0, Math.floor(nowMs / 1000))));
   writeBundle(target, packed);
   return {
     output: target.output,
@@ -123,12 +123,11 @@ function manifestOf(of: {
 const directory = 'lineside-support';
 
 function tarOf(files: readonly File[], mtimeS: number): Buffer {
-  const common = { mtimeS: Math.max(0, mtimeS), owner: '', group: '' };
-  const top = { ...common, path: directory, isDirectory: true, bytes: 0, mode: 0o700, content: () => [] };
-  const rest = files.map(({ name, content }) => {
-    const entry = { ...common, path: `${directory}/${name}`, isDirectory: false, bytes: content.length, mode: 0o600 };
-    return { ...entry, content: () => [content] };
-  });
+  const top = { ...plainFile(directory, 0, mtimeS, 0o700), isDirectory: true, content: () => [] };
+  const rest = files.map(({ name, content }) => ({
+    ...plainFile(`${directory}/${name}`, content.length, mtimeS),
+    content: () => [content],
+  }));
   return Buffer.concat([...tarPieces([top, ...rest])]);
 }
 

@@ -10,12 +10,13 @@ import { basename, join } from 'node:path';
 import { parseSlots } from '../../appliance/update/slots.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { type Holders, holdersOf, processIds, runningOf } from '../../shared/base/processes.ts';
+import { objectIn } from '../../shared/base/same-json.ts';
 import { clockState } from '../../shared/host/clock-sync.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { hostRules } from '../../shared/host/host-rules.ts';
 import { slot } from '../../shared/host/sensors.ts';
 import { sampleHost, uncounted } from '../../shared/host/telemetry.ts';
-import { type Finding, type Findings, failed, objectIn, ok, orFine, skipped, warning } from '../check.ts';
+import { type Finding, type Findings, failed, ok, orFine, skipped, warning } from '../check.ts';
 import { type CheckContext, portsOf } from '../check-context.ts';
 import { isThere, namesIn, succeeds, textOf } from '../safe-files.ts';
 

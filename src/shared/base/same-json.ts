@@ -1,4 +1,14 @@
-/** When two JSON values say the same. Pure. */
+/** The object in a text, and when two JSON values say the same. Pure. */
+
+/** Its fields may have any type; undefined: there is no object, or list, in it. */
+export function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Equal as JSON: the order of an object's fields does not count. Recursive: for values whose nesting is bounded. */
 export function sameJson(a: unknown, b: unknown): boolean {

@@ -1,5 +1,6 @@
 /** The name of this box where the configuration gives it none. */
 import { createHash } from 'node:crypto';
+import { objectIn } from '../base/same-json.ts';
 
 /** 64 bits: enough to distinguish the boxes of any fleet. */
 const DIGITS = 16;
@@ -25,10 +26,6 @@ export function isDeviceId(text: string): boolean {
 
 /** The name in the text of identity.json, which a box that was restored on another card keeps; undefined: there is none. */
 export function deviceIdIn(identity: string | undefined): string | undefined {
-  try {
-    const { deviceId } = JSON.parse(identity ?? '') as { deviceId?: unknown };
-    return typeof deviceId === 'string' && isDeviceId(deviceId) ? deviceId : undefined;
-  } catch {
-    return undefined;
-  }
+  const { deviceId } = objectIn(identity ?? '') ?? {};
+  return typeof deviceId === 'string' && isDeviceId(deviceId) ? deviceId : undefined;
 }
