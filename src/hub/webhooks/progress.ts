@@ -59,61 +59,44 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-/** The save methods run inside the caller's transaction. The others throw STORAGE_DAMAGED when the row is missing. */
+/** The save functions run inside the caller's transaction. The others throw STORAGE_DAMAGED when the row is missing. */
 export class Progress {
-  readonly #running;
-  readonly #cursor;
-  readonly #lastEvent;
-  readonly #lastDelivery;
-  readonly #saveCursor;
-  readonly #saveLastDelivery;
-  readonly #saveRunning;
+  readonly running: () => RunningRow;
+  /** Events up to this one are planned. */
+  readonly cursor: () => number;
+  /** The newest event that was ever in the outbox. */
+  readonly lastEvent: () => number;
+  /** The highest id of a delivery that there ever was. */
+  readonly lastDelivery: () => number;
+  readonly saveLastDelivery: (id: number) => void;
+  /** The stored cursor never decreases. */
+  readonly saveCursor: (cursor: number) => void;
+  readonly #saveRunning: (row: RunningRow) => void;
 
   constructor(connection: Connection) {
-    this.#running = connection.prepare<[], RunningRow>(
+    const numberIn = (table: string, column: string): (() => number) => {
+      const statement = connection.prepare<[], number>(`SELECT ${column} FROM ${table}`).pluck();
+      return () => statement.get() ?? lost(table);
+    };
+    const saving = <T>(change: string): ((value: T) => void) => {
+      const statement = connection.prepare<[T]>(`UPDATE webhook_progress SET ${change}`);
+      return (value) => void statement.run(value);
+    };
+    const running = connection.prepare<[], RunningRow>(
       'SELECT run_ms AS runMs, boot_id AS bootId, boot_ms AS bootMs FROM webhook_progress',
     );
-    this.#cursor = connection.prepare<[], number>('SELECT last_event FROM webhook_progress').pluck();
-    this.#lastEvent = connection.prepare<[], number>(`SELECT ${lastOutboxId} FROM progress`).pluck();
-    this.#lastDelivery = connection.prepare<[], number>('SELECT last_delivery FROM webhook_progress').pluck();
-    this.#saveLastDelivery = connection.prepare<[number]>('UPDATE webhook_progress SET last_delivery = ?');
-    this.#saveCursor = connection.prepare<[number]>('UPDATE webhook_progress SET last_event = max(last_event, ?)');
-    this.#saveRunning = connection.prepare<[RunningRow]>(
-      'UPDATE webhook_progress SET run_ms = @runMs, boot_id = @bootId, boot_ms = @bootMs WHERE run_ms <= @runMs',
-    );
-  }
-
-  running(): RunningRow {
-    return this.#running.get() ?? lost('webhook_progress');
-  }
-
-  /** Events up to this one are planned. */
-  cursor(): number {
-    return this.#cursor.get() ?? lost('webhook_progress');
-  }
-
-  /** The newest event that was ever in the outbox. */
-  lastEvent(): number {
-    return this.#lastEvent.get() ?? lost('progress');
-  }
-
-  /** The highest id of a delivery that there ever was. */
-  lastDelivery(): number {
-    return this.#lastDelivery.get() ?? lost('webhook_progress');
-  }
-
-  saveLastDelivery(id: number): void {
-    this.#saveLastDelivery.run(id);
-  }
-
-  /** The stored cursor never decreases. */
-  saveCursor(cursor: number): void {
-    this.#saveCursor.run(cursor);
+    this.running = () => running.get() ?? lost('webhook_progress');
+    this.cursor = numberIn('webhook_progress', 'last_event');
+    this.lastEvent = numberIn('progress', lastOutboxId);
+    this.lastDelivery = numberIn('webhook_progress', 'last_delivery');
+    this.saveLastDelivery = saving('last_delivery = ?');
+    this.saveCursor = saving('last_event = max(last_event, ?)');
+    this.#saveRunning = saving('run_ms = @runMs, boot_id = @bootId, boot_ms = @bootMs WHERE run_ms <= @runMs');
   }
 
   /** The stored time never decreases. */
   saveRunning(running: RunningTime): void {
-    this.#saveRunning.run(running.row());
+    this.#saveRunning(running.row());
   }
 }
 

@@ -8,14 +8,14 @@ import { messageOf } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import { BatchWriter } from '../../outbox/batch-writer.ts';
-import { failedOutcome, type Outcome } from '../egress/outcome.ts';
+import { failedOutcome, failure, type Outcome } from '../egress/outcome.ts';
 import type { WebhookParts } from '../parts.ts';
 import { Progress, type RunMs } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
 import { deliveryIdOf } from './contents.ts';
 import type { AfterRow, AttemptRow, PendingDelivery } from './delivery-rows.ts';
-import { nextOf } from './schedule.ts';
+import type { Next } from './schedule.ts';
 
 export interface AttemptResult {
   readonly delivery: PendingDelivery;
@@ -36,10 +36,9 @@ export function attemptResultOf(
   outcome: Outcome,
   began: Instant,
   ended: Moment,
-  scheduleS: readonly number[],
+  next: Next,
 ): AttemptResult {
   const { elapsedMs, status = null, cause, message, answer } = outcome;
-  const next = nextOf(delivery, outcome, ended.runMs, scheduleS);
   const waits = next.state === 'retrying';
   return {
     delivery,
@@ -58,31 +57,13 @@ export function attemptResultOf(
  * For a delivery that cannot be sent and that no retry repairs (its events are gone): it fails, and an attempt holds the
  * reason for reviewers. Cause "connect" means that no byte left the device.
  */
-export function undeliverable(delivery: PendingDelivery, unavailable: string, { at, runMs }: Moment): AttemptResult {
-  return {
-    delivery,
-    attempt: {
-      at,
-      elapsedMs: 0,
-      status: null,
-      cause: 'connect',
-      message: `nothing was sent: ${unavailable}`,
-      answer: Buffer.alloc(0),
-    },
-    after: { state: 'failed', dueRunMs: delivery.dueRunMs, endedAt: at, endedRunMs: runMs },
-    called: false,
-  };
+export function undeliverable(delivery: PendingDelivery, unavailable: string, moment: Moment): AttemptResult {
+  const outcome = failedHere(`nothing was sent: ${unavailable}`, 0);
+  return { ...attemptResultOf(delivery, outcome, moment.at, moment, { state: 'failed' }), called: false };
 }
 
-/** Sender.send must never reject. The attempt counts, so that a permanent fault does not repeat without end. */
-function rejectedSender(error: string, elapsedMs: number): Outcome {
-  const failure = {
-    cause: 'connect',
-    message: `the attempt was aborted: ${error}`,
-    reasons: [],
-    unreached: false,
-  } as const;
-  return failedOutcome(failure, undefined, elapsedMs);
+function failedHere(message: string, elapsedMs: number): Outcome {
+  return failedOutcome(failure('connect', message, false), undefined, elapsedMs);
 }
 
 interface Attempt {
@@ -151,7 +132,8 @@ export class InFlight {
     try {
       return await send();
     } catch (error) {
-      return rejectedSender(messageOf(error), this.#clock.monoMs() - beganMs);
+      // It must never reject. The attempt counts, so that a permanent fault does not repeat without end.
+      return failedHere(`the attempt was aborted: ${messageOf(error)}`, this.#clock.monoMs() - beganMs);
     }
   }
 }

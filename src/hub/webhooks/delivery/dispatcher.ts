@@ -23,7 +23,7 @@ import {
 import { Backlog, type Claim } from './backlog.ts';
 import type { PendingDelivery } from './delivery-rows.ts';
 import { needsNoRoute, Offline, type OfflineOptions, type OfflineReason } from './offline.ts';
-import { FairScheduler, responseClassOf } from './schedule.ts';
+import { FairScheduler, nextOf, responseClassOf } from './schedule.ts';
 
 export interface DispatcherOptions extends WebhookParts, Pick<OfflineOptions, 'online' | 'remotes'> {
   readonly sender: Pick<Sender, 'send' | 'close'>;
@@ -216,7 +216,9 @@ export class Dispatcher {
     if (outcome === undefined) return this.#void(delivery);
     const isHere = this.#needsNoRoute(delivery.subscriptionId);
     if (!isHere && establishedBy(outcome)) this.#offline.reached();
-    const attemptResult = attemptResultOf(delivery, outcome, began.at, this.#moment(), this.#o.scheduleS);
+    const ended = this.#moment();
+    const next = nextOf(delivery, outcome, ended.runMs, this.#o.scheduleS);
+    const attemptResult = attemptResultOf(delivery, outcome, began.at, ended, next);
     if (isHere || !outcome.unreached) return this.#counted(delivery, outcome, attemptResult);
     void this.#offline.ask(began.monoMs).then((isOffline) => {
       if (isOffline || this.#state !== 'running') this.#void(delivery);

@@ -66,16 +66,6 @@ export class FairScheduler {
   readonly #standings = new Map<number, Standing>();
   /** The subscription that started last. */
   #last = -1;
-  #inFlight = 0;
-  #halfOpenInFlight = 0;
-
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
-  inFlightOf(id: number): number {
-    return this.#standings.get(id)?.inFlight ?? 0;
-  }
 
   /** Ascending. A subscription that is left out is forgotten when its attempts have ended. */
   keep(ids: readonly number[]): void {
@@ -84,45 +74,42 @@ export class FairScheduler {
     for (const [id, { inFlight }] of this.#standings) if (!kept.has(id) && inFlight === 0) this.#standings.delete(id);
   }
 
-  mayStart(id: number): boolean {
-    const { inFlight, ramp, halfOpen } = this.#of(id);
-    if (this.#inFlight >= overallLimit) return false;
-    return halfOpen ? inFlight === 0 && this.#halfOpenInFlight < halfOpenLimit : inFlight < ramp;
-  }
-
   /** The next subscription that may start an attempt and wants to. started() moves the turn on. */
   next(wants: (id: number) => boolean): number | undefined {
+    const standings = [...this.#standings.values()];
+    if (inFlightOf(standings) >= overallLimit) return undefined;
+    const halfOpenMayStart = inFlightOf(standings.filter(({ halfOpen }) => halfOpen)) < halfOpenLimit;
+    const mayStart = ({ inFlight, ramp, halfOpen }: Standing): boolean =>
+      halfOpen ? inFlight === 0 && halfOpenMayStart : inFlight < ramp;
     const after = this.#ids.findIndex((id) => id > this.#last);
     const first = after === -1 ? 0 : after;
     for (let n = 0; n < this.#ids.length; n++) {
       const id = this.#ids[(first + n) % this.#ids.length];
-      if (id !== undefined && this.mayStart(id) && wants(id)) return id;
+      if (id !== undefined && mayStart(this.#of(id)) && wants(id)) return id;
     }
     return undefined;
   }
 
   started(id: number): void {
     this.#last = id;
-    this.#change(id, (standing) => standing.inFlight++);
+    this.#of(id).inFlight++;
   }
 
   /** 'void': the attempt says nothing about the subscriber (cancelled, or the device is offline). */
   ended(id: number, response: ResponseClass | 'void'): void {
-    this.#change(id, (standing) => {
-      standing.inFlight--;
-      if (response === 'void') return;
-      standing.unproven = false;
-      standing.halfOpen = response === 'failed';
-      if (response === 'failed') standing.ramp = firstRamp;
-      if (response === 'accepted') standing.ramp = Math.min(subscriptionLimit, standing.ramp * 2);
-    });
+    const standing = this.#of(id);
+    standing.inFlight--;
+    if (response === 'void') return;
+    standing.unproven = false;
+    standing.halfOpen = response === 'failed';
+    if (response === 'failed') standing.ramp = firstRamp;
+    if (response === 'accepted') standing.ramp = Math.min(subscriptionLimit, standing.ramp * 2);
   }
 
   /** Its waiting deliveries failed before the start, so it begins half-open. */
   markHalfOpen(id: number): void {
-    this.#change(id, (standing) => {
-      if (standing.unproven) standing.halfOpen = true;
-    });
+    const standing = this.#of(id);
+    if (standing.unproven) standing.halfOpen = true;
   }
 
   /** Online again: each begins with one attempt, so that a week's backlog does not overload the subscribers. */
@@ -137,18 +124,10 @@ export class FairScheduler {
     this.#standings.set(id, standing);
     return standing;
   }
+}
 
-  #change(id: number, change: (standing: Standing) => void): void {
-    const standing = this.#of(id);
-    this.#count(standing, -1);
-    change(standing);
-    this.#count(standing, 1);
-  }
-
-  #count({ inFlight, halfOpen }: Standing, sign: 1 | -1): void {
-    this.#inFlight += sign * inFlight;
-    if (halfOpen) this.#halfOpenInFlight += sign * inFlight;
-  }
+function inFlightOf(standings: readonly Standing[]): number {
+  return standings.reduce((sum, { inFlight }) => sum + inFlight, 0);
 }
 
 interface NextDue {

@@ -29,6 +29,10 @@ export function failedOutcome(failure: Failure, status: number | undefined, elap
   return { ...failure, status, answer: Buffer.alloc(0), elapsedMs: Math.round(elapsedMs) };
 }
 
+export function failure(cause: Cause, message: string, unreached: boolean): Failure {
+  return { cause, message, reasons: [], unreached };
+}
+
 const connection: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to HOST',
   EHOSTUNREACH: 'HOST cannot be reached',
@@ -71,41 +75,33 @@ const phases: Readonly<Record<Phase, string>> = {
 const before: readonly Phase[] = ['resolve', 'connect'];
 
 export function lateIn(phase: Phase, host: string, timeoutMs: number): Failure {
-  const message = `${timeoutMs} ms were over while ${named(phases[phase], host)}`;
-  return { cause: 'timeout', message, reasons: [], unreached: before.includes(phase) };
+  return failure('timeout', `${timeoutMs} ms were over while ${named(phases[phase], host)}`, before.includes(phase));
 }
 
 /** For a caller that needs no outcome. */
-export const cancelled: Failure = { cause: 'connect', message: 'cancelled', reasons: [], unreached: true };
+export const cancelled = failure('connect', 'cancelled', true);
 
 /** An answer of another status than 200, 201, 202 and 204. */
 export function notAccepted(status: number, host: string): Failure {
   const redirect = status >= 300 && status < 400 ? '; redirects are not followed' : '';
   const other = status >= 200 && status < 300 ? ', which is none of 200, 201, 202 and 204' : '';
-  const message = `${host} answered ${status}${redirect}${other}`;
-  return { cause: 'http', message, reasons: [], unreached: false };
+  return failure('http', `${host} answered ${status}${redirect}${other}`, false);
 }
 
 /** An accepting answer that is incomplete: the subscriber may have the delivery, and repeating it is safe. */
 export function truncated(status: number, host: string): Failure {
-  const message = `${host} answered ${status} and closed the connection before the end of the answer`;
-  return { cause: 'connect', message, reasons: [], unreached: false };
+  return failure('connect', `${host} answered ${status} and closed the connection before the end of the answer`, false);
 }
 
 /** `host`: as the URL has it. */
 export function failureOf(error: unknown, phase: Phase, host: string): Failure {
   if (error instanceof EgressRefused) {
     // A delivery keeps only the message, which must name the rules.
-    const message = `${host} may not be called: ${error.message}`;
-    return { cause: 'ssrf', message, reasons: error.reasons, unreached: false };
+    return { ...failure('ssrf', `${host} may not be called: ${error.message}`, false), reasons: error.reasons };
   }
-  if (error instanceof NameUnresolved) {
-    return { cause: 'dns', message: error.message, reasons: [], unreached: true };
-  }
+  if (error instanceof NameUnresolved) return failure('dns', error.message, true);
   const code = systemCode(error);
-  const plain = (cause: Cause, text: string): Failure => {
-    return { cause, message: named(text, host), reasons: [], unreached: before.includes(phase) };
-  };
+  const plain = (cause: Cause, text: string): Failure => failure(cause, named(text, host), before.includes(phase));
   const certificate = certificates[code];
   if (certificate !== undefined) return plain('tls', certificate);
   if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return plain('tls', `TLS with HOST failed: ${reasonOf(error)}`);

@@ -2,11 +2,11 @@
 import { type Clock, endsWithin } from '../../../shared/base/clock.ts';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
-import type { PingRequest, PingResult } from '../face.ts';
+import type { Cause, PingRequest, PingResult } from '../face.ts';
 import { refuse, secretFaults } from '../subscriptions/subscription.ts';
 import { maxUrlCharacters } from './endpoint.ts';
 import type { EgressGuard } from './guard.ts';
-import { type Failure, failedOutcome, type Outcome } from './outcome.ts';
+import { failedOutcome, failure, type Outcome } from './outcome.ts';
 import type { Message, Sender } from './sender.ts';
 
 export interface PingerOptions {
@@ -66,15 +66,15 @@ async function ping(
     faults = found;
   });
   if (!(await endsWithin(clock, timeoutMs, checked))) {
-    return notSent({ cause: 'timeout', message: `${timeoutMs} ms were over while checking the URL` });
+    return notSent('timeout', `${timeoutMs} ms were over while checking the URL`);
   }
-  if (faults.length > 0) return notSent({ cause: 'ssrf', message: 'the URL may not be called' }, faults);
+  if (faults.length > 0) return notSent('ssrf', 'the URL may not be called', faults);
   const never = new AbortController().signal;
   return sender.send({ url, agentKey }, { current: secret, previous: undefined }, pingMessage(now(), randomHex), never);
 }
 
-function notSent(failure: Pick<Failure, 'cause' | 'message'>, reasons: readonly string[] = []): Outcome {
-  return failedOutcome({ ...failure, reasons, unreached: true }, undefined, 0);
+function notSent(cause: Cause, message: string, reasons: readonly string[] = []): Outcome {
+  return failedOutcome({ ...failure(cause, message, true), reasons }, undefined, 0);
 }
 
 function pingMessage(now: Instant, randomHex: (bytes: number) => string): Message {
