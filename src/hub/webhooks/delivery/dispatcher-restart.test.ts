@@ -18,24 +18,8 @@ import {
   rowsIn,
   silent,
   startedRig,
-  statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';
-
-test('killed between the answer and its commit: sent again with the same deliveryId and bytes, and the attempt counts once', async (t) => {
-  const rig = await startedRig(t, accepted);
-  await rig.clock.pass(21);
-  assert.equal(rig.sender.running, 0, 'it was accepted');
-  await rig.store.close();
-  const next = restarted(t, rig);
-  next.dispatcher.start();
-  await next.clock.pass(1_000);
-  const [first, again] = [rig.sender.calls[0], next.sender.calls[0]];
-  assert.equal(again?.deliveryId, first?.deliveryId);
-  assert.equal(again?.body, first?.body);
-  assert.deepEqual(statesIn(next), { delivered: 1 });
-  assert.equal(attemptsIn(next).length, 1);
-});
 
 test('a due time lies where it lay, whatever restarts and steps of the wall clock come between', async (t) => {
   let rig = await startedRig(t, broken);

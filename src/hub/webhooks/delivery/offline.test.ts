@@ -12,7 +12,6 @@ import {
   nowhere,
   plan,
   type Rig,
-  statesIn,
   subscribe,
 } from './dispatcher.fixture.ts';
 import { probeEveryMs, probeLimitMs, type Remote } from './offline.ts';
@@ -44,24 +43,6 @@ async function network(
   rig.dispatcher.start();
   return { rig, up, probed };
 }
-
-test('two hosts that both take no connection: no attempt counts for days, then all is delivered when one answers', async (t) => {
-  const { rig, up } = await network(t, ['a.example', 'b.example']);
-  for (const id of [1, 2]) await plan(rig, id, 3);
-  await rig.clock.pass(48 * hourMs);
-  assert.equal(rig.dispatcher.status().offline, true);
-  assert.deepEqual(statesIn(rig), { pending: 6 });
-  assert.deepEqual(attemptsIn(rig), []);
-  assert.ok(rig.sender.calls.length <= 4, 'while offline nothing is sent');
-  up.add('b.example');
-  await rig.clock.pass(2 * probeEveryMs);
-  assert.equal(rig.dispatcher.status().offline, false);
-  assert.deepEqual(
-    listIn(rig).slice(3),
-    Array.from({ length: 3 }, () => 'delivered 1'),
-  );
-  assert.deepEqual(listIn(rig)[0], 'retrying 1', 'the host that is still unreachable uses up attempts');
-});
 
 /** What becomes of subscription 1's delivery within a second; its host takes no connection. */
 for (const [what, others, probe, becomes] of [

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import type { Outcome } from '../egress/outcome.ts';
-import { type Cause, causes } from '../face.ts';
-import { NextDueCache, nextOf, responseClassOf } from './schedule.ts';
+import type { Cause } from '../face.ts';
+import { NextDueCache, nextOf } from './schedule.ts';
 
 const scheduleS = [0, 30, 120, 600];
 
@@ -56,29 +55,6 @@ for (const [made, attempts, attemptsBefore, expected] of table) {
     assert.equal(next.state === 'retrying' ? `retrying in ${(next.dueRunMs - 5_000) / 1_000}` : next.state, expected);
   });
 }
-
-test('whatever happens, a delivery ends after as many attempts as the schedule has', () => {
-  const anyOutcome = fc
-    .record({ cause: fc.constantFrom(...causes, '' as const), status: fc.option(fc.integer({ min: 100, max: 599 })) })
-    .map(({ cause, status }) => outcome(cause, status ?? undefined));
-  fc.assert(
-    fc.property(fc.array(anyOutcome, { minLength: 4, maxLength: 4 }), fc.nat(20), (outcomes, attemptsBefore) => {
-      let runMs = 0;
-      for (const [n, made] of outcomes.entries()) {
-        const next = nextOf({ attempts: attemptsBefore + n, attemptsBefore }, made, runMs, scheduleS);
-        if (next.state !== 'retrying') {
-          assert.equal(next.state === 'delivered', responseClassOf(made) === 'accepted');
-          assert.equal(next.state === 'rejected', responseClassOf(made) === 'answered');
-          return;
-        }
-        assert.equal(responseClassOf(made), 'failed');
-        assert.equal(next.dueRunMs, runMs + (scheduleS[n + 1] ?? Number.NaN) * 1_000);
-        runMs = next.dueRunMs;
-      }
-      assert.fail('it retries after the last attempt');
-    }),
-  );
-});
 
 function nextDueOf(...ids: readonly number[]): NextDueCache {
   const nextDue = new NextDueCache();

@@ -28,18 +28,6 @@ test('delivered ones go after 7 days of running time, rejected and failed after 
   assert.equal(rig.removed(), 2, 'called after each commit that removed any');
 });
 
-test('a wall clock that jumps by years removes nothing', async (t) => {
-  const rig = rigFor(t);
-  put(rig.connection, { count: 10 });
-  put(rig.connection, { count: 10, state: 'failed' });
-  rig.retention.start();
-  for (const years of [30, -60, 100]) {
-    rig.clock.stepWall(years * 365 * dayMs);
-    await rig.clock.pass(3_700_000);
-    assert.equal(left(rig).length, 20);
-  }
-});
-
 test('it begins a minute after the start, and comes again each hour', async (t) => {
   const rig = rigFor(t);
   rig.runMs = 8 * dayMs;

@@ -7,10 +7,9 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeliveryRows } from '../../../../src/hub/webhooks/delivery/delivery-rows.ts';
+import { FakeCache } from '../../../../src/hub/webhooks/delivery/planner.fixture.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
 import { RunningTime } from '../../../../src/hub/webhooks/progress.ts';
-import type { SubscriptionSource } from '../../../../src/hub/webhooks/subscriptions/cache.ts';
-import type { Subscription } from '../../../../src/hub/webhooks/subscriptions/subscription.ts';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLogger } from '../../../../src/shared/base/logger.ts';
 import { storeOn } from '../../outbox/programs/own-store.ts';
@@ -38,7 +37,7 @@ const dictionaryOf = (n: number): string => `bench.${n % SUBSCRIPTIONS}`;
 const seconds: PlanningCost['seconds'] = await inTurns(
   { rounds },
   {
-    one: () => secondsFor([subscription(1, null)]),
+    one: () => secondsFor(subscriptions(1, () => null)),
     different: () => secondsFor(subscriptions(SUBSCRIPTIONS, (n) => [dictionaryOf(n)])),
     everything: () => secondsFor(subscriptions(SUBSCRIPTIONS, () => null)),
   },
@@ -47,12 +46,14 @@ const cost: PlanningCost = { seconds, change: await changeFor(subscriptions(MOST
 console.log(JSON.stringify(cost));
 process.exit(0);
 
-function subscriptions(count: number, dictionaries: (n: number) => readonly string[] | null): Subscription[] {
-  return Array.from({ length: count }, (_, n) => subscription(n + 1, dictionaries(n)));
+function subscriptions(count: number, dictionaries: (n: number) => readonly string[] | null): FakeCache {
+  const cache = new FakeCache();
+  for (let n = 0; n < count; n++) cache.put(n + 1, { scopes: ['PUBLIC'], dictionaries: dictionaries(n) });
+  return cache;
 }
 
-async function secondsFor(all: readonly Subscription[]): Promise<number> {
-  const { planner, close } = plannerFor(all, events);
+async function secondsFor(cache: FakeCache): Promise<number> {
+  const { planner, close } = plannerFor(cache, events);
   planner.start();
   const begin = performance.now();
   await planner.caughtUp();
@@ -61,8 +62,8 @@ async function secondsFor(all: readonly Subscription[]): Promise<number> {
   return found;
 }
 
-async function changeFor(all: readonly Subscription[]): Promise<PlanningCost['change']> {
-  const { store, planner, close } = plannerFor(all, 0);
+async function changeFor(cache: FakeCache): Promise<PlanningCost['change']> {
+  const { store, planner, close } = plannerFor(cache, 0);
   const change = async (n: number): Promise<void> => {
     await store.commit({ changedBy: 'bench', changeReason: '' }, (tx) => tx.emit(eventOf(n, keyOf(n), 1, dataOf(n))));
     await planner.caughtUp();
@@ -78,7 +79,7 @@ async function changeFor(all: readonly Subscription[]): Promise<PlanningCost['ch
   return { bytes, cpuMs: (user + system) / 1_000 / count };
 }
 
-function plannerFor(all: readonly Subscription[], stored: number) {
+function plannerFor(cache: FakeCache, stored: number) {
   const folder = join(dir, 'planning');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
@@ -92,37 +93,10 @@ function plannerFor(all: readonly Subscription[], stored: number) {
   );
   const randomHex = (): string => randomBytes(8).toString('hex');
   const rows = new DeliveryRows(connection);
-  const planner = new Planner({ store, cache: cacheOf(all), rows, running, clock, logger, randomHex });
+  const planner = new Planner({ store, cache, rows, running, clock, logger, randomHex });
   const close = async (): Promise<void> => {
     await planner.stop();
     await store.close();
   };
   return { store, planner, close };
-}
-
-function subscription(id: number, dictionaries: readonly string[] | null): Subscription {
-  return {
-    id,
-    name: `bench ${id}`,
-    url: 'https://subscriber.test/',
-    consumer: 'local',
-    active: true,
-    version: 1,
-    afterEvent: 0,
-    scopes: ['PUBLIC'],
-    dictionaries,
-    actions: null,
-    categories: null,
-  };
-}
-
-function cacheOf(all: readonly Subscription[]): SubscriptionSource {
-  return {
-    all: () => all,
-    byId: (id) => all.find((one) => one.id === id),
-    secrets: () => ({ unreadable: 'nothing is sent here' }),
-    blocked: () => '',
-    openScopes: ({ scopes }) => scopes,
-    onChanged: () => undefined,
-  };
 }
