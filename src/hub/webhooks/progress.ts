@@ -78,8 +78,8 @@ export class Progress {
       const statement = connection.prepare<[], number>(`SELECT ${column} FROM ${table}`).pluck();
       return () => statement.get() ?? lost(table);
     };
-    const saving = <T>(change: string): ((value: T) => void) => {
-      const statement = connection.prepare<[T]>(`UPDATE webhook_progress SET ${change}`);
+    const saving = (change: string): ((value: number | RunningRow) => void) => {
+      const statement = connection.prepare<[number | RunningRow]>(`UPDATE webhook_progress SET ${change}`);
       return (value) => void statement.run(value);
     };
     const running = connection.prepare<[], RunningRow>(
