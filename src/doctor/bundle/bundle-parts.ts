@@ -1,6 +1,5 @@
 /** The parts of a support bundle, before the redactor. */
-import { constants } from 'node:fs';
-import { open, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { objectIn } from '../../shared/base/same-json.ts';
@@ -42,7 +41,8 @@ export interface Collector {
 const mib = 1024 * 1024;
 const journalLines = 20_000;
 const journalLimitBytes = 8 * mib;
-const kernelLimitBytes = 256 * 1024;
+/** More than the kernel keeps. */
+const kernelLimitBytes = 2 * mib;
 
 /** The journal is last, and gets the remaining space. */
 export const collectors: readonly Collector[] = [
@@ -223,34 +223,10 @@ async function databasesPart(context: CheckContext): Promise<Piece> {
 const ofInterest =
   /tty|serial|uart|usb|ftdi|cp210|ch34|pl2303|cdc_acm|voltage|throttl|mmc|ext4|I\/O error|oom|out of memory|watchdog/i;
 
-/** Does not wait for new records. */
-async function kernelPart({ roots }: CheckContext): Promise<Piece> {
-  const path = join(roots.dev, 'kmsg');
-  const lines: string[] = [];
-  let bytes = 0;
-  try {
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const record = Buffer.alloc(16 * 1024);
-      for (let count = 0; count < 100_000; count++) {
-        const { bytesRead } = await file.read(record, 0, record.length, null);
-        if (bytesRead === 0) break;
-        const text = record.toString('utf8', 0, bytesRead).split('\n')[0] ?? '';
-        if (!ofInterest.test(text)) continue;
-        lines.push(text);
-        bytes += text.length + 1;
-        while (bytes > kernelLimitBytes) bytes -= (lines.shift()?.length ?? 0) + 1;
-      }
-    } catch (error) {
-      // EAGAIN: that was the last one. EPIPE: some were overwritten meanwhile.
-      if (lines.length === 0) throw error;
-    } finally {
-      await file.close();
-    }
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN'))
-      return [{ what: 'the kernel log', why: 'it cannot be read by this user' }];
-  }
+async function kernelPart({ clock }: CheckContext): Promise<Piece> {
+  const { kind, stdout } = await runTool(clock, 'dmesg', [], { limitMs: 4_000, limitBytes: kernelLimitBytes });
+  if (kind !== 'done') return [{ what: 'the kernel log', why: `dmesg: ${kind}` }];
+  const lines = stdout.split('\n').filter((line) => ofInterest.test(line));
   return [{ name: 'kernel.txt', content: `${lines.join('\n')}\n` }];
 }
 
