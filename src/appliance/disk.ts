@@ -61,19 +61,21 @@ export function writeSynced(
   mode = 0o600,
   onSynced: (fd: number) => void = () => undefined,
 ): void {
-  const fd = openSync(path, flags, mode);
-  try {
-    let bytes = 0;
-    for (const piece of pieces) {
-      writeWhole(fd, piece);
-      bytes += piece.length;
-    }
-    ftruncateSync(fd, bytes);
-    fsyncSync(fd);
-    onSynced(fd);
-  } finally {
-    closeSync(fd);
+  using file = opened(path, flags, mode);
+  let bytes = 0;
+  for (const piece of pieces) {
+    writeWhole(file.fd, piece);
+    bytes += piece.length;
   }
+  ftruncateSync(file.fd, bytes);
+  fsyncSync(file.fd);
+  onSynced(file.fd);
+}
+
+/** A file that is closed at the end of the block that opens it. */
+export function opened(...how: Parameters<typeof openSync>): Disposable & { readonly fd: number } {
+  const fd = openSync(...how);
+  return { fd, [Symbol.dispose]: () => closeSync(fd) };
 }
 
 /** Bytes that may still be written to the file system of a directory. */
@@ -128,14 +130,12 @@ export function writeWhole(fd: number, piece: Uint8Array, at: number | null = nu
 /** A file or a directory; nothing if it is gone already, as when an interrupted step is done again. */
 export function syncPath(path: string): void {
   if (!existsSync(path)) return;
-  const fd = openSync(path, 'r');
+  using file = opened(path, 'r');
   try {
-    fsyncSync(fd);
+    fsyncSync(file.fd);
   } catch (error) {
     // A read-only file system (erofs) has nothing to flush, and says so: the directory holds mount points alone.
     if (systemCode(error) !== 'EINVAL') throw error;
-  } finally {
-    closeSync(fd);
   }
 }
 

@@ -6,8 +6,9 @@
  * Not the package "tar": it brings five more, follows the extensions (pax, GNU long names) that are to be refused, and
  * reads whole files, not the part of an update bundle. These lines would become the checks of what it let through.
  */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { fstatSync, readSync } from 'node:fs';
 import { LinesideError } from '../shared/base/errors.ts';
+import { opened } from './disk.ts';
 
 const blockBytes = 512;
 export const tarEndBytes = 2 * blockBytes;
@@ -117,13 +118,9 @@ export function* tarPieces(
 
 /** Throws CONFLICT if the file is not as long as it was. */
 export function* filePieces(path: string, bytes: number): Generator<Buffer, void, void> {
-  const fd = openSync(path, 'r');
-  try {
-    if (fstatSync(fd).size !== bytes) throw new LinesideError('CONFLICT', `${path} was changed meanwhile`);
-    yield* new Cursor(fd, 0, bytes).pieces(bytes);
-  } finally {
-    closeSync(fd);
-  }
+  using file = opened(path, 'r');
+  if (fstatSync(file.fd).size !== bytes) throw new LinesideError('CONFLICT', `${path} was changed meanwhile`);
+  yield* new Cursor(file.fd, 0, bytes).pieces(bytes);
 }
 
 /** A part of a file, read once from its beginning to its end. */

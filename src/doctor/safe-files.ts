@@ -24,14 +24,10 @@ export async function readSafely(path: string, limitBytes = usualLimitBytes): Pr
     const before = await stat(path);
     if (!before.isFile()) return { kind: 'odd', what: kindOf(before) };
     // It may have been replaced by a FIFO meanwhile: O_NONBLOCK opens that without waiting.
-    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-    try {
-      const stats = await file.stat();
-      if (!stats.isFile()) return { kind: 'odd', what: kindOf(stats) };
-      return await readOpen(file, stats, limitBytes);
-    } finally {
-      await file.close();
-    }
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    const stats = await file.stat();
+    if (!stats.isFile()) return { kind: 'odd', what: kindOf(stats) };
+    return await readOpen(file, stats, limitBytes);
   } catch (error) {
     return failureOf(error);
   }

@@ -1,23 +1,13 @@
 /** Makes a backup beside the running service: consistent, verified, and there whole or not at all. */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-} from 'node:fs';
+import { existsSync, fsyncSync, mkdirSync, renameSync, rmSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { versionOf } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
-import { asOwnerOf, demandRoom, syncPath, writeWhole } from '../disk.ts';
+import { asOwnerOf, demandRoom, opened, syncPath, writeWhole } from '../disk.ts';
 import { hashed, sha256 } from '../hash.ts';
 import { filePieces, plainFile, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
 import {
@@ -91,42 +81,37 @@ async function write(
 ): Promise<BackupList> {
   const { version, nowMs, paths, onProgress } = options;
   const mtimeS = Math.floor(nowMs / 1000);
-  const fd = openSync(path, 'wx', fileMode);
+  using archive = opened(path, 'wx', fileMode);
+  const { fd } = archive;
   const files: ListedFile[] = [];
-  try {
-    for (const file of small) files.push(asOwnerOf(dirname(file.source), () => addFile(fd, file)));
-    const schema: { log?: number; refdata?: number } = {};
-    for (const { name, source } of databases) {
-      const copy = join(dirname(path), `${name}.db`);
-      const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
-      files.push(addFile(fd, { ...plainFile(dataFiles[name], statSync(copy).size, mtimeS), source: copy }));
-      rmSync(copy);
-      schema[name] = copied.version;
-    }
-    const createdAt = instantOfMs(nowMs);
-    const list = { format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema, files };
-    endArchive(fd, list, mtimeS);
-    return list;
-  } finally {
-    closeSync(fd);
+  for (const file of small) files.push(asOwnerOf(dirname(file.source), () => addFile(fd, file)));
+  const schema: { log?: number; refdata?: number } = {};
+  for (const { name, source } of databases) {
+    const copy = join(dirname(path), `${name}.db`);
+    const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
+    files.push(addFile(fd, { ...plainFile(dataFiles[name], statSync(copy).size, mtimeS), source: copy }));
+    rmSync(copy);
+    schema[name] = copied.version;
   }
+  const createdAt = instantOfMs(nowMs);
+  const list = { format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema, files };
+  endArchive(fd, list, mtimeS);
+  return list;
 }
 
 /** From the medium, not from memory. */
 function verify(path: string, { onProgress }: BackupOptions): void {
-  const fd = openSync(path, 'r');
+  using file = opened(path, 'r');
   try {
-    dropPages(fd);
+    dropPages(file.fd);
     const { size } = statSync(path);
     let done = 0;
-    verifyBackup(fd, (bytes) => onProgress('reading the backup back', (done += bytes), size));
+    verifyBackup(file.fd, (bytes) => onProgress('reading the backup back', (done += bytes), size));
   } catch (error) {
     throw new LinesideError('STORAGE_FAILED', `the backup does not read as it was written: ${messageOf(error)}`, {
       cause: error,
       hint: 'The medium that it was written to is failing: take another one.',
     });
-  } finally {
-    closeSync(fd);
   }
 }
 

@@ -1,13 +1,13 @@
 /** Puts a backup in the place of what a box has: whole, or not at all. */
 
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { isHeld } from '../../shared/base/data-directory.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { closeQuietly } from '../../shared/storage/open.ts';
-import { asOwnerOf } from '../disk.ts';
+import { asOwnerOf, opened } from '../disk.ts';
 import { type BackupList, verifyBackup } from './backup-archive.ts';
 import type { DataPaths } from './data-paths.ts';
 import { type KnownDatabase, prepareRestore, removeWork } from './restore-prepare.ts';
@@ -27,37 +27,33 @@ export interface RestoreOptions {
 export function restoreBackup(options: RestoreOptions): BackupList {
   const { file, configFile, services, onStep = () => undefined } = options;
   const etcDir = dirname(configFile);
-  const fd = openSync(file, 'r');
-  try {
-    const verified = verifyBackup(fd, () => undefined);
-    if (finishRestore(etcDir)) {
-      throw new LinesideError('CONFLICT', 'an earlier restore had been interrupted: it is finished now', {
-        hint: 'Run this command again to restore this backup instead.',
-      });
-    }
-    const { paths, moves } = prepareRestore({ ...options, fd, verified, onStep });
-    const running = services.stop();
-    try {
-      checkNotInUse(paths);
-      writeJournal(etcDir, moves, onStep);
-    } catch (error) {
-      for (const dir of new Set(moves.map((move) => move.dir))) removeWork(dir);
-      services.start(running);
-      throw error;
-    }
-    try {
-      swap(etcDir, moves, onStep);
-    } catch (error) {
-      throw new LinesideError('STORAGE_FAILED', `the restore was interrupted: ${messageOf(error)}`, {
-        cause: error,
-        hint: 'The service stays down; the next start of the box resumes the restore. Try: lineside restore --finish',
-      });
-    }
-    services.start(running);
-    return verified.list;
-  } finally {
-    closeSync(fd);
+  using backup = opened(file, 'r');
+  const verified = verifyBackup(backup.fd, () => undefined);
+  if (finishRestore(etcDir)) {
+    throw new LinesideError('CONFLICT', 'an earlier restore had been interrupted: it is finished now', {
+      hint: 'Run this command again to restore this backup instead.',
+    });
   }
+  const { paths, moves } = prepareRestore({ ...options, fd: backup.fd, verified, onStep });
+  const running = services.stop();
+  try {
+    checkNotInUse(paths);
+    writeJournal(etcDir, moves, onStep);
+  } catch (error) {
+    for (const dir of new Set(moves.map((move) => move.dir))) removeWork(dir);
+    services.start(running);
+    throw error;
+  }
+  try {
+    swap(etcDir, moves, onStep);
+  } catch (error) {
+    throw new LinesideError('STORAGE_FAILED', `the restore was interrupted: ${messageOf(error)}`, {
+      cause: error,
+      hint: 'The service stays down; the next start of the box resumes the restore. Try: lineside restore --finish',
+    });
+  }
+  services.start(running);
+  return verified.list;
 }
 
 /** The service, which a restore stops so that no process works on its files. */

@@ -5,7 +5,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -214,35 +214,33 @@ const COMMON_NAME = 64;
 
 /** `id`: of the box, which makes the names of two boxes' authorities different. */
 function makeAuthority(id: string): Pair {
-  return inScratch((dir) => {
-    const name = `lineside ${id}`.slice(0, COMMON_NAME);
-    request(dir, name);
-    const extensions = [
-      'basicConstraints=critical,CA:TRUE,pathlen:0',
-      'keyUsage=critical,keyCertSign,cRLSign',
-      'subjectKeyIdentifier=hash',
-    ];
-    return sign(dir, { extensions, end: CA_END, by: ['-selfsign', '-keyfile', 'own.key'] });
-  });
+  using scratch = scratchDirectory();
+  request(scratch.path, `lineside ${id}`.slice(0, COMMON_NAME));
+  const extensions = [
+    'basicConstraints=critical,CA:TRUE,pathlen:0',
+    'keyUsage=critical,keyCertSign,cRLSign',
+    'subjectKeyIdentifier=hash',
+  ];
+  return sign(scratch.path, { extensions, end: CA_END, by: ['-selfsign', '-keyfile', 'own.key'] });
 }
 
 /** `names`: host names and addresses that clients may call it by, the first one its common name. */
 function makeServerPair(authority: Pair, names: readonly string[], nowMs: number): Pair {
-  return inScratch((dir) => {
-    request(dir, (names[0] ?? 'lineside').slice(0, COMMON_NAME));
-    writeFileSync(join(dir, 'ca.crt'), authority.cert);
-    writeFileSync(join(dir, 'ca.key'), authority.key, { mode: 0o600 });
-    const alternatives = names.map((name) => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`);
-    const extensions = [
-      'basicConstraints=critical,CA:FALSE',
-      'keyUsage=critical,digitalSignature',
-      'extendedKeyUsage=serverAuth',
-      'subjectKeyIdentifier=hash',
-      'authorityKeyIdentifier=keyid',
-      `subjectAltName=${alternatives.join(',')}`,
-    ];
-    return sign(dir, { extensions, end: serverEnd(nowMs), by: ['-cert', 'ca.crt', '-keyfile', 'ca.key'] });
-  });
+  using scratch = scratchDirectory();
+  const dir = scratch.path;
+  request(dir, (names[0] ?? 'lineside').slice(0, COMMON_NAME));
+  writeFileSync(join(dir, 'ca.crt'), authority.cert);
+  writeFileSync(join(dir, 'ca.key'), authority.key, { mode: 0o600 });
+  const alternatives = names.map((name) => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`);
+  const extensions = [
+    'basicConstraints=critical,CA:FALSE',
+    'keyUsage=critical,digitalSignature',
+    'extendedKeyUsage=serverAuth',
+    'subjectKeyIdentifier=hash',
+    'authorityKeyIdentifier=keyid',
+    `subjectAltName=${alternatives.join(',')}`,
+  ];
+  return sign(dir, { extensions, end: serverEnd(nowMs), by: ['-cert', 'ca.crt', '-keyfile', 'ca.key'] });
 }
 
 /** Ten years from now; a clock that was never set counts from when this was written. */
@@ -276,13 +274,8 @@ function sign(dir: string, { extensions, end, by }: Signing): Pair {
 }
 
 /** Keys are in it while they are made; TMPDIR is memory where the service manager gives the unit its own. */
-function inScratch<T>(work: (dir: string) => T): T {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-identity-'));
-  try {
-    return work(dir);
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
+function scratchDirectory() {
+  return mkdtempDisposableSync(join(tmpdir(), 'lineside-identity-'));
 }
 
 function openssl(cwd: string, ...args: string[]): void {

@@ -3,21 +3,11 @@
  * sector and its directory entry stay where they are), and the request for a factory reset.
  */
 import { spawnSync } from 'node:child_process';
-import {
-  closeSync,
-  constants,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  readSync,
-  statSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { constants, fsyncSync, readFileSync, readSync, statSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
-import { notStored, syncPath, writeSynced } from '../disk.ts';
+import { notStored, opened, syncPath, writeSynced } from '../disk.ts';
 import { isSlot, parseSlots, renderSlots, type Slot, type SlotState, settled, slotFileBytes } from './slots.ts';
 
 export interface UpdateTarget {
@@ -141,17 +131,14 @@ export function readSlots(bootDir: string): SlotState {
 export function writeSlots(bootDir: string, state: SlotState): void {
   const path = slotFile(bootDir);
   const bytes = Buffer.from(renderSlots(state), 'latin1');
-  const fd = openSync(path, constants.O_RDWR | constants.O_SYNC);
-  try {
-    const written = writeSync(fd, bytes, 0, slotFileBytes, 0);
-    fsyncSync(fd);
-    dropPages(fd);
-    const back = Buffer.alloc(slotFileBytes);
-    if (written !== slotFileBytes || readSync(fd, back, 0, slotFileBytes, 0) !== slotFileBytes || !back.equals(bytes))
-      throw notStored(path);
-  } finally {
-    closeSync(fd);
-  }
+  using file = opened(path, constants.O_RDWR | constants.O_SYNC);
+  const { fd } = file;
+  const written = writeSync(fd, bytes, 0, slotFileBytes, 0);
+  fsyncSync(fd);
+  dropPages(fd);
+  const back = Buffer.alloc(slotFileBytes);
+  if (written !== slotFileBytes || readSync(fd, back, 0, slotFileBytes, 0) !== slotFileBytes || !back.equals(bytes))
+    throw notStored(path);
 }
 
 /** Makes the running slot the good one. */

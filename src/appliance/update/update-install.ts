@@ -4,17 +4,7 @@
  * plug pulled at any step leaves the running slot as it is, and an install is simply run again.
  */
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  constants,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statfsSync,
-  statSync,
-} from 'node:fs';
+import { constants, fsyncSync, mkdirSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { dropPages } from '../../shared/base/libc.ts';
@@ -22,6 +12,7 @@ import {
   freeBytes,
   namesIn,
   notStored,
+  opened,
   openFault,
   readDifferently,
   syncPath,
@@ -61,31 +52,23 @@ export interface Installed {
 export function installUpdate(options: InstallOptions): Installed {
   const { target, file } = options;
   const key = readPublicKey(target.keyFile);
-  const fd = openBundleFile(file);
-  try {
-    const bundle = openBundle(fd, key);
-    checkFits(bundle.manifest, options);
-    const facts = readBootFacts(target);
-    const state = readSlots(target.bootDir);
-    checkState(state, facts);
-    const slot = otherSlot(facts.slot);
-    const device = openRoot(target.rootDevice(facts, slot));
-    try {
-      checkRootFits(bundle, target, facts, slot);
-      verifyParts(bundle, slot, options);
-      write(bundle, device, state, options);
-    } finally {
-      closeSync(device);
-    }
-    return { slot, manifest: bundle.manifest };
-  } finally {
-    closeSync(fd);
-  }
+  using input = openBundleFile(file);
+  const bundle = openBundle(input.fd, key);
+  checkFits(bundle.manifest, options);
+  const facts = readBootFacts(target);
+  const state = readSlots(target.bootDir);
+  checkState(state, facts);
+  const slot = otherSlot(facts.slot);
+  using device = openRoot(target.rootDevice(facts, slot));
+  checkRootFits(bundle, target, facts, slot);
+  verifyParts(bundle, slot, options);
+  write(bundle, device.fd, state, options);
+  return { slot, manifest: bundle.manifest };
 }
 
-function openBundleFile(file: string): number {
+function openBundleFile(file: string): ReturnType<typeof opened> {
   try {
-    return openSync(file, 'r');
+    return opened(file, 'r');
   } catch (error) {
     throw new LinesideError('NOT_FOUND', `cannot install ${file}: ${openFault(error)}`, { cause: error });
   }
@@ -181,9 +164,9 @@ const syncEveryBytes = 16 * 1024 * 1024;
  * O_EXCL on a block device: refused where it is mounted, or open like this elsewhere (two updates at once). The caller keeps
  * it open until the update is through.
  */
-function openRoot(device: string): number {
+function openRoot(device: string): ReturnType<typeof opened> {
   try {
-    return openSync(device, constants.O_RDWR | constants.O_EXCL);
+    return opened(device, constants.O_RDWR | constants.O_EXCL);
   } catch (error) {
     const isBusy = systemCode(error) === 'EBUSY';
     throw new LinesideError(isBusy ? 'CONFLICT' : 'STORAGE_FAILED', `${device} cannot be opened: ${messageOf(error)}`, {

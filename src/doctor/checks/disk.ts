@@ -130,14 +130,10 @@ async function writeTest(dir: string): Promise<string> {
 
 async function written(path: string, flags: number): Promise<string> {
   try {
-    const file = await open(path, flags, 0o600);
-    try {
-      await file.write(testBytes);
-      await file.sync();
-      return 'done';
-    } finally {
-      await file.close();
-    }
+    await using file = await open(path, flags, 0o600);
+    await file.write(testBytes);
+    await file.sync();
+    return 'done';
   } catch (error) {
     const code = systemCode(error);
     return code === '' ? messageOf(error) : code;
@@ -252,12 +248,8 @@ const busyMs = 2_000;
 function figuresOf(path: string, isOpen: boolean, queries: readonly string[]): DatabaseFacts['figures'] {
   const url = pathToFileURL(path);
   if (!isOpen) url.searchParams.set('immutable', '1');
-  const connection = new DatabaseSync(url, { readOnly: true, timeout: busyMs });
-  try {
-    const rows = ['PRAGMA user_version', ...queries].flatMap((sql) => connection.prepare(sql).all());
-    const named = rows.flatMap((row) => ('key' in row ? [[String(row['key']), row['value']]] : Object.entries(row)));
-    return Object.fromEntries(named.filter(([, value]) => typeof value === 'number'));
-  } finally {
-    connection.close();
-  }
+  using connection = new DatabaseSync(url, { readOnly: true, timeout: busyMs });
+  const rows = ['PRAGMA user_version', ...queries].flatMap((sql) => connection.prepare(sql).all());
+  const named = rows.flatMap((row) => ('key' in row ? [[String(row['key']), row['value']]] : Object.entries(row)));
+  return Object.fromEntries(named.filter(([, value]) => typeof value === 'number'));
 }
