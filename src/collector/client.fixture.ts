@@ -3,13 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { Channel, ChannelCredentials, compressionAlgorithms } from '@grpc/grpc-js';
-import { ClientError, createClient, Metadata, Status } from 'nice-grpc';
+import { ClientError, Status } from 'nice-grpc';
+import { openCollector } from '../hub/upstream/collector-channel.ts';
 import { makeCa, signed } from '../shared/base/certificates.fixture.ts';
 import { type Clock, systemClock } from '../shared/base/clock.ts';
 import { type Logger, silentLogger } from '../shared/base/logger.ts';
 import { until } from '../shared/base/wait.fixture.ts';
-import { CollectorServiceDefinition } from '../shared/proto/services.ts';
 import { type BatchLike, encoded, temporaryDirectory } from './batches.fixture.ts';
 import { type Collector, type CollectorOptions, startCollector } from './server.ts';
 import { type Disk, realDisk } from './stored-log.ts';
@@ -35,40 +34,22 @@ export async function start(
   return { ...collector, dir };
 }
 
-const Encoded = {
-  ...CollectorServiceDefinition,
-  push: { ...CollectorServiceDefinition.push, requestSerialize: (batch: Uint8Array): Uint8Array => batch },
-} as const;
+export type Client = ReturnType<typeof connect>;
 
-export interface Client {
-  push(batches: AsyncIterable<Uint8Array>): Promise<number>;
-  /** All at once, and the end. */
-  pushed(...batches: readonly (BatchLike | Uint8Array)[]): Promise<number>;
-  position(deviceId?: string, logId?: string): Promise<number>;
-}
-
-export function connect(
-  t: TestContext,
-  port: number,
-  token = '',
-  credentials = ChannelCredentials.createInsecure(),
-  gzip = false,
-): Client {
-  const channel = new Channel(`dns:localhost:${port}`, credentials, {
-    'grpc.use_local_subchannel_pool': 1,
-    'grpc.max_send_message_length': -1,
-    ...(gzip && { 'grpc.default_compression_algorithm': compressionAlgorithms.gzip }),
-  });
+/** `ca`: of the authority to trust over TLS; undefined: no TLS. */
+export function connect(t: TestContext, port: number, token = '', ca?: Buffer, gzip = false) {
+  const channel = openCollector(`localhost:${port}`, { isPlain: ca === undefined, ca, token }, gzip);
   t.after(() => channel.close());
-  const metadata = Metadata(token === '' ? {} : { authorization: `Bearer ${token}` });
-  const client = createClient(Encoded, channel, { '*': { metadata } });
+  const options = { metadata: channel.metadata(token) };
   const push = async (batches: AsyncIterable<Uint8Array>): Promise<number> =>
-    (await client.push(batches)).throughId.toNumber();
+    (await channel.client.push(batches, options)).throughId.toNumber();
   return {
     push,
-    pushed: (...batches) => push(all(batches.map((one) => (one instanceof Uint8Array ? one : encoded(one))))),
+    /** All at once, and the end. */
+    pushed: (...batches: readonly (BatchLike | Uint8Array)[]) =>
+      push(all(batches.map((one) => (one instanceof Uint8Array ? one : encoded(one))))),
     position: async (deviceId = 'box-1', logId = 'log-1') =>
-      (await client.getPosition({ deviceId, logId })).throughId.toNumber(),
+      (await channel.client.getPosition({ deviceId, logId }, options)).throughId.toNumber(),
   };
 }
 
@@ -80,7 +61,6 @@ async function* all(batches: readonly Uint8Array[]): AsyncGenerator<Uint8Array> 
 export class Pushing {
   readonly ended: Promise<number>;
   #next = Promise.withResolvers<Uint8Array | undefined>();
-  taken = 0;
 
   constructor(client: Client) {
     this.ended = client.push(this.#batches());
@@ -101,7 +81,6 @@ export class Pushing {
       const batch = await this.#next.promise;
       if (batch === undefined) return;
       this.#next = Promise.withResolvers();
-      this.taken += 1;
       yield batch;
     }
   }

@@ -47,7 +47,7 @@ export class Store {
   /** Up to which id a log is stored durably; 0: nothing is stored. Creates nothing. */
   async position(deviceId: string, logId: string): Promise<Long> {
     const dir = this.#place(deviceId, logId);
-    if (!this.#opened.has(dir) && !(await isThere(dir))) return Long.UZERO;
+    if (!this.#opened.has(dir) && (await namesIn(dir)).length === 0) return Long.UZERO;
     return this.#using(dir, (log) => log.sync());
   }
 
@@ -73,7 +73,7 @@ export class Store {
 
   /** Checks the limits for a log that is not stored yet. */
   async #checkRoom({ deviceId, logId }: lineside.v1.UpstreamBatch, dir: string): Promise<void> {
-    if (await isThere(dir)) return;
+    if ((await namesIn(dir)).length > 0) return;
     const logs = await namesIn(join(this.#dir, directoryName(deviceId)));
     if (logs.length >= MAX_LOGS_A_DEVICE) {
       throw new LinesideError('TOO_MANY', `log_id: there are ${logs.length} logs of this device already`);
@@ -112,10 +112,6 @@ export class Store {
       return;
     }
   }
-}
-
-async function isThere(dir: string): Promise<boolean> {
-  return (await namesIn(dir)).length > 0;
 }
 
 async function namesIn(dir: string): Promise<string[]> {

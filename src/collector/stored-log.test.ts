@@ -25,8 +25,8 @@ function append(log: StoredLog, like: BatchLike): Promise<void> {
   return log.append(encoded(like), batchOf(like));
 }
 
-async function write(dir: string, batches: readonly BatchLike[], segmentBytes?: number): Promise<void> {
-  const log = await open(dir, realDisk, segmentBytes);
+async function write(dir: string, batches: readonly BatchLike[]): Promise<void> {
+  const log = await open(dir);
   for (const like of batches) await append(log, like);
   await log.close();
 }
@@ -108,16 +108,6 @@ describe('a log of the collector', () => {
     assert.equal((await log.sync()).toNumber(), 15);
     await log.close();
     assert.deepEqual(await stored(root), [...words(1, 10), '11-12 overtaken', ...words(13, 15)]);
-  });
-
-  it('begins another file after so many bytes, and finds its place again in the last one', async () => {
-    const { root, dir } = place();
-    const many = Array.from({ length: 50 }, (_, at) => ({ after: at * 2, through: at * 2 + 2 }));
-    for (const like of many) await write(dir, [like], 300);
-    const files = readdirSync(dir).sort();
-    assert.ok(files.length > 5, files.join());
-    assert.equal(await positionOf(dir), 100);
-    assert.deepEqual(await stored(root), words(1, 100));
   });
 
   it('keeps a correction of times though its ids are known, once', async () => {

@@ -19,10 +19,12 @@ export interface Uart {
   run(command: string): Promise<WrittenFrame[]>;
 }
 
-/** Path of a program that includes pty.h, compiled. */
-export function compiled(source: string): string {
+/** Path of a program, compiled; `more`: what it needs beside libutil. */
+export function compiled(source: string, ...more: readonly string[]): string {
   const program = join(temporaryDirectory(), basename(source, '.c'));
-  const { status, error, stderr } = spawnSync('cc', ['-O2', '-o', program, source, '-lutil'], { encoding: 'utf8' });
+  const { status, error, stderr } = spawnSync('cc', ['-O2', '-o', program, source, ...more, '-lutil'], {
+    encoding: 'utf8',
+  });
   if (status === 0) return program;
   throw new Error(`${source} needs a C compiler (apt-get install gcc libc6-dev): ${error?.message ?? stderr}`);
 }

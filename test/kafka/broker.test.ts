@@ -4,7 +4,7 @@ import { before, describe, it } from 'node:test';
 import type { KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, killable, startBroker, type TestBroker, TOPIC_PREFIX, users } from './broker.ts';
-import { consumed, messageOf, optionsFor, topicSpec, watched } from './offering.ts';
+import { consumed, messageOf, met, optionsFor, topicSpec, watched } from './offering.ts';
 
 const PUBLIC = `${TOPIC_PREFIX}.public`;
 
@@ -25,8 +25,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
   });
 
   it('creates the topics that are missing, as requested, and takes messages by SCRAM over TLS', async () => {
-    const { broker, connected, send, log } = watched(byScram());
-    await connected();
+    const { broker, send, log } = await met(byScram());
     assert.deepEqual(broker.state().topics, [{ name: PUBLIC, partitions: 3, lacks: [] }]);
     assert.match(log.join(''), new RegExp(`kafka topic created topic=${PUBLIC}`));
     assert.deepEqual(await send({ id: 1, topic: PUBLIC, key: 'cities:Zürich', value: '{"a":"ü"}' }), {
@@ -37,10 +36,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
 
   it('says full beyond its bytes, and that there is room again', async () => {
     const topic = topicSpec('full');
-    const { broker, connected, outcomes, changes } = watched(
-      optionsFor(kafka.plain, { topics: [topic], queueBytes: 10_000 }),
-    );
-    await connected();
+    const { broker, outcomes, changes } = await met(optionsFor(kafka.plain, { topics: [topic], queueBytes: 10_000 }));
     const before = changes();
     let taken = 0;
     while (broker.offer(messageOf(taken, topic.name, { value: 'x'.repeat(1_000) })) === 'taken') taken++;
@@ -58,8 +54,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
   it('refuses for ever what is larger than kafka.max_message_bytes, and what its topic never takes', async () => {
     const small = topicSpec('small');
     await kafka.admin.createTopic(small.name, 3, { ...small.config, 'max.message.bytes': '200000' });
-    const { broker, connected, send, log } = watched(optionsFor(kafka.plain, { topics: [small], compression: 'none' }));
-    await connected();
+    const { broker, send, log } = await met(optionsFor(kafka.plain, { topics: [small], compression: 'none' }));
     const lacks = 'takes messages of up to 200000 bytes (max.message.bytes), kafka.max_message_bytes allows 1000000';
     assert.deepEqual(broker.state().topics[0]?.lacks, [lacks]);
     assert.equal(log.filter((line) => line.includes('not as requested')).length, 1);
@@ -76,8 +71,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
 
   it('reads a topic again whose known limit does not explain a refusal', async () => {
     const lowered = topicSpec('lowered');
-    const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [lowered], compression: 'none' }));
-    await connected();
+    const { broker, send } = await met(optionsFor(kafka.plain, { topics: [lowered], compression: 'none' }));
     assert.deepEqual(broker.state().topics[0]?.lacks, [], 'it would be read again in any case');
     await kafka.admin.configure(lowered.name, 'max.message.bytes', '50000');
     const large = { topic: lowered.name, value: 'x'.repeat(300_000) };
@@ -93,8 +87,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
   it('never condemns a message that fits because its batch did not', async () => {
     const tiny = topicSpec('tiny');
     await kafka.admin.createTopic(tiny.name, 1, { ...tiny.config, 'max.message.bytes': '5000' });
-    const { broker, connected, outcomes } = watched(optionsFor(kafka.plain, { topics: [tiny], compression: 'none' }));
-    await connected();
+    const { broker, outcomes } = await met(optionsFor(kafka.plain, { topics: [tiny], compression: 'none' }));
     for (let id = 0; id < 20; id++) broker.offer(messageOf(id, tiny.name, { value: 'x'.repeat(1_000) }));
     await until('all are settled', () => outcomes.size === 20);
     const first = [...outcomes.values()].map(([outcome]) => outcome);
@@ -122,8 +115,7 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
 
   it('creates no topic if that is not requested, and reports which one is missing', async () => {
     const absent = topicSpec('absent');
-    const { broker, connected, send } = watched(optionsFor(kafka.plain, { topics: [absent], createTopics: false }));
-    await connected();
+    const { broker, send } = await met(optionsFor(kafka.plain, { topics: [absent], createTopics: false }));
     assert.deepEqual(broker.state().topics, [
       { name: absent.name, partitions: 0, lacks: ['does not exist, and kafka.create_topics is false'] },
     ]);
@@ -194,8 +186,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
   it('may be killed mid-batch and come back: what was taken is acknowledged, in order, or settled as unreached', async () => {
     const topic = topicSpec('killed', { partitions: 1 });
     const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 20_000 });
-    const { broker, connected, disconnected, outcomes } = watched(options);
-    await connected();
+    const { broker, connected, disconnected, outcomes } = await met(options);
     const value = 'x'.repeat(400);
     let next = 0;
     const offerAll = (): void => {
@@ -236,8 +227,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
   it('is missed when it hangs, and what it does not acknowledge in time is settled as unreached', async () => {
     const topic = topicSpec('frozen');
     const options = optionsFor(kafka.plain, { topics: [topic], messageTimeoutMs: 10_000 });
-    const { broker, connected, disconnected, send, outcomeOf } = watched(options);
-    await connected();
+    const { broker, connected, disconnected, send, outcomeOf } = await met(options);
     await send({ id: 1, topic: topic.name });
     kafka.freeze();
     assert.equal(broker.offer(messageOf(2, topic.name)), 'taken');
@@ -251,8 +241,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
 
   it('gets what is outstanding at stop() when it can, within the limit', async () => {
     const topic = topicSpec('drained');
-    const { broker, connected, outcomes } = watched(optionsFor(kafka.plain, { topics: [topic] }));
-    await connected();
+    const { broker, outcomes } = await met(optionsFor(kafka.plain, { topics: [topic] }));
     for (let id = 0; id < 1_000; id++) broker.offer(messageOf(id, topic.name));
     await broker.stop(5_000);
     assert.equal(outcomes.size, 1_000);
@@ -262,8 +251,7 @@ describe('a broker on bad days', { skip: brokerMissing }, () => {
 
   it('does not hold up stop(): what is still outstanding is settled as unreached', async () => {
     const topic = topicSpec('hung');
-    const { broker, connected, outcomes, send } = watched(optionsFor(kafka.plain, { topics: [topic] }));
-    await connected();
+    const { broker, outcomes, send } = await met(optionsFor(kafka.plain, { topics: [topic] }));
     await send({ id: 1_000, topic: topic.name });
     kafka.freeze();
     try {

@@ -1,10 +1,10 @@
 /** librdkafka's mock cluster on command: brokers down, up and slow, requests that fail. No users, no TLS, no admin interface. */
-import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after } from 'node:test';
+import { compiled } from '../e2e/uart.ts';
 
 const PACKAGE = resolve(import.meta.dirname, '../../node_modules/node-rdkafka');
 const LIBRARY = join(PACKAGE, 'build/deps');
@@ -16,19 +16,14 @@ export const mockMissing: string | false = existsSync(join(LIBRARY, 'librdkafka.
 
 /** Gone when the file ends. */
 export async function startMockCluster() {
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-mock-'));
-  const program = join(dir, 'mock-cluster');
   const source = join(import.meta.dirname, 'mock-cluster.c');
-  execFileSync('cc', ['-o', program, source, `-I${PACKAGE}/deps/librdkafka/src`, join(LIBRARY, 'librdkafka.so.1')]);
+  const program = compiled(source, `-I${PACKAGE}/deps/librdkafka/src`, join(LIBRARY, 'librdkafka.so.1'));
   const child = spawn(program, [], {
     stdio: ['pipe', 'pipe', 'ignore'],
     env: { ...process.env, LD_LIBRARY_PATH: LIBRARY },
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  after(() => {
-    child.kill('SIGKILL');
-    rmSync(dir, { recursive: true, force: true });
-  });
+  after(() => child.kill('SIGKILL'));
   const next = async (): Promise<string> => String((await lines.next()).value);
   const bootstrap = await next();
   /** One command of mock-cluster.c. */

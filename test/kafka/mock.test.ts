@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { mockMissing, startMockCluster } from './mock-cluster.ts';
-import { messageOf, optionsFor, watched } from './offering.ts';
+import { messageOf, met, optionsFor } from './offering.ts';
 
 // ApiKey of Produce, and error codes of the Kafka protocol.
 const PRODUCE = 0;
@@ -14,8 +14,7 @@ const OUT_OF_ORDER_SEQUENCE = 45;
 describe('a mock cluster', { skip: mockMissing }, () => {
   it('may lack replicas for a while: that is waited out, not counted as a refusal', async () => {
     const mock = await startMockCluster();
-    const { connected, send } = watched(optionsFor(mock.bootstrap));
-    await connected();
+    const { send } = await met(optionsFor(mock.bootstrap));
     await send({ id: 1, topic: 't' });
     await mock.say(`err ${PRODUCE} ${NOT_ENOUGH_REPLICAS} 2`);
     assert.equal((await send({ id: 2, topic: 't' })).kind, 'acknowledged');
@@ -23,8 +22,7 @@ describe('a mock cluster', { skip: mockMissing }, () => {
 
   it('may refuse one message: that one is refused, and the next is acknowledged', async () => {
     const mock = await startMockCluster();
-    const { connected, send } = watched(optionsFor(mock.bootstrap));
-    await connected();
+    const { send } = await met(optionsFor(mock.bootstrap));
     await send({ id: 1, topic: 't' });
     await mock.say(`err ${PRODUCE} ${INVALID_RECORD} 1`);
     const outcome = await send({ id: 2, topic: 't' });
@@ -34,8 +32,7 @@ describe('a mock cluster', { skip: mockMissing }, () => {
 
   it('may end a producer by a lost sequence: everything is settled once, and a new one continues', async () => {
     const mock = await startMockCluster();
-    const { broker, connected, outcomes, send } = watched(optionsFor(mock.bootstrap));
-    await connected();
+    const { broker, connected, outcomes, send } = await met(optionsFor(mock.bootstrap));
     await send({ id: 1, topic: 't' });
     await mock.say(`err ${PRODUCE} ${OUT_OF_ORDER_SEQUENCE} 5`);
     for (let id = 2; id < 50; id++) broker.offer(messageOf(id, 't'));

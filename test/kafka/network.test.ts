@@ -5,7 +5,7 @@ import { before, describe, it } from 'node:test';
 import type { OutgoingMessage } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
-import { consumed, messageOf, optionsFor, topicSpec, watched } from './offering.ts';
+import { consumed, messageOf, met, optionsFor, topicSpec } from './offering.ts';
 import { startProxy } from './proxy.ts';
 
 let port = 0;
@@ -23,8 +23,7 @@ describe('a bad network', { skip: brokerMissing }, () => {
   it('may be as slow as 64 kbit/s: a backlog goes as fast as the line does, and nothing of it times out', async () => {
     const topic = topicSpec('slow');
     const options = optionsFor(proxy.address, { topics: [topic], compression: 'none' });
-    const { broker, connected, outcomes } = watched(options);
-    await connected();
+    const { broker, outcomes } = await met(options);
     const value = randomBytes(300).toString('base64');
     proxy.slow(8_000);
     let next = 0;
@@ -51,8 +50,7 @@ describe('a bad network', { skip: brokerMissing }, () => {
   ] as const) {
     it(`may deliver ${what} after its successors: the broker drops it, and versions do not go back`, async () => {
       const topic = topicSpec(`late-${messageTimeoutMs}`, { partitions: 1 });
-      const { broker, connected, send } = watched(optionsFor(proxy.address, { topics: [topic], messageTimeoutMs }));
-      await connected();
+      const { broker, send } = await met(optionsFor(proxy.address, { topics: [topic], messageTimeoutMs }));
       const version = (value: number): Omit<OutgoingMessage, 'id' | 'headers'> => {
         return { topic: topic.name, key: 'one', value: String(value) };
       };
@@ -80,8 +78,7 @@ describe('a bad network', { skip: brokerMissing }, () => {
 
   it('may be cut; if the topic has more partitions afterwards, that the order of keys suffers is said', async () => {
     const topic = topicSpec('grown', { partitions: 1 });
-    const { connected, disconnected, log } = watched(optionsFor(proxy.address, { topics: [topic] }));
-    await connected();
+    const { connected, disconnected, log } = await met(optionsFor(proxy.address, { topics: [topic] }));
     await kafka.admin.setPartitions(topic.name, 4);
     proxy.cut();
     await disconnected();

@@ -78,19 +78,15 @@ export function watched(options: KafkaOptions) {
   };
 }
 
-export interface Consumed {
-  readonly partition: number;
-  readonly key: string;
-  readonly value: string;
-  readonly headers: string;
+/** As watched(), and connected. */
+export async function met(options: KafkaOptions): Promise<ReturnType<typeof watched>> {
+  const broker = watched(options);
+  await broker.connected();
+  return broker;
 }
 
 /** Everything in a topic, read by kcat, which knows nothing of us. `settings`: -X of kcat. */
-export async function consumed(
-  bootstrap: string,
-  topic: string,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<Consumed[]> {
+export async function consumed(bootstrap: string, topic: string, settings: Readonly<Record<string, string>> = {}) {
   const given = Object.entries(settings).flatMap(([name, value]) => ['-X', `${name}=${value}`]);
   const format = '%p\\t%k\\t%s\\t%h\\n';
   const args = ['-C', '-b', bootstrap, '-t', topic, '-e', '-q', '-o', 'beginning', '-f', format, ...given];

@@ -2,25 +2,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
-import type { Broker, BrokerListener, KafkaOptions } from '../../src/hub/kafka/face.ts';
+import type { BrokerListener, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { hubMigrations } from '../../src/hub/migrations.ts';
 import { recordEvent } from '../../src/hub/outbox/change-store.fixture.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
 import { publisherOn } from '../../src/hub/outbox/publisher/publisher.fixture.ts';
-import type { Publisher } from '../../src/hub/outbox/publisher/publisher.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
 import { openDatabase } from '../../src/shared/storage/open.ts';
 
-export interface Box {
-  readonly name: string;
-  readonly publisher: Publisher;
-  readonly broker: Broker;
-  readonly written: () => number;
-  /** One change of a record, committed when it resolves: the next version of it. */
-  write(): Promise<void>;
-  stop(limitMs: number): Promise<void>;
-}
+export type Box = ReturnType<typeof startBox>;
 
 export interface BoxSetting {
   readonly name: string;
@@ -31,7 +22,7 @@ export interface BoxSetting {
 }
 
 /** Started: it begins to connect. */
-export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock): Box {
+export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock) {
   mkdirSync(dir);
   const store = storeIn(dir, clock);
   const broker = new ObservedBroker({ ...kafka, clientId: name }, clock, silentLogger);
@@ -45,14 +36,15 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
     publisher,
     broker,
     written: () => written,
-    async write() {
+    /** One change of a record, committed when it resolves: the next version of it. */
+    async write(): Promise<void> {
       const version = written + 1;
       await store.commit({ changedBy: 'fleet', changeReason: '' }, (change) =>
         change.emit(recordEvent(name, version, { dictionary: 'fleet' })),
       );
       written = version;
     },
-    async stop(limitMs) {
+    async stop(limitMs: number): Promise<void> {
       await publisher.stop(limitMs);
       await store.close();
     },

@@ -232,7 +232,10 @@ export class Imports {
     let total = 0;
     for await (const chunk of body) {
       total += chunk.length;
-      if (total > maxBytes) throw tooLarge(maxBytes);
+      if (total > maxBytes)
+        throw new LinesideError('TOO_LARGE', `the bundle has more than ${maxBytes} bytes`, {
+          hint: 'Cut it in two, or raise http.max_import_bytes.',
+        });
       const { buffer: part } = new Uint8Array(chunk);
       // Awaited: the body is read no faster than the worker takes it.
       await worker.call('append', { part, maxBytes }, [part]);
@@ -263,10 +266,4 @@ function refusalOf(error: unknown): LinesideError {
 
 function closing(): LinesideError {
   return new LinesideError('SHUTTING_DOWN', 'nothing was imported: the service is being stopped');
-}
-
-function tooLarge(limit: number): LinesideError {
-  return new LinesideError('TOO_LARGE', `the bundle has more than ${limit} bytes`, {
-    hint: 'Cut it in two, or raise http.max_import_bytes.',
-  });
 }

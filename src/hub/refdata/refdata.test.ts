@@ -184,21 +184,6 @@ describe('records', () => {
     assert.throws(() => read(undefined, 'l'), { code: 'NOT_FOUND', hint: '' });
   });
 
-  it('two writers racing on one version: one wins, one is refused', async (t) => {
-    const at = await withTools(t);
-    await at.refdata.createRecord(everyone, 'tools', 'k', { data: { n: 0 } });
-    const race = [everyone, insider].map((who, n) => at.refdata.updateRecord(who, 'tools', 'k', { data: { n } }, 1));
-    const ends = await Promise.allSettled(race);
-    assert.deepEqual(ends.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-    const lost = ends.find((end) => end.status === 'rejected');
-    assert.equal((lost?.reason as { code?: string } | undefined)?.code, 'STALE_VERSION');
-    assert.equal(outboxRows(at).length, 3);
-    await assert.rejects(at.refdata.updateRecord(everyone, 'tools', 'k', { data: {} }, undefined), {
-      code: 'VERSION_REQUIRED',
-    });
-    await assert.rejects(at.refdata.updateRecord(everyone, 'tools', 'none', { data: {} }, 1), { code: 'NOT_FOUND' });
-  });
-
   it('are closed in bulk, all or none, with every fault', async (t) => {
     const at = await withTools(t);
     for (const key of ['a', 'b', 'c']) await at.refdata.createRecord(everyone, 'tools', key, { data: { key } });

@@ -6,7 +6,7 @@
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Broker, BrokerState, KafkaOptions, Outcome, OutgoingMessage } from '../kafka/face.ts';
+import type { Broker, BrokerState, KafkaOptions, Outcome } from '../kafka/face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './transport.ts';
 
@@ -107,10 +107,10 @@ export class KafkaTransport implements Transport {
     const { settings, deviceId } = this.#o;
     if (broker === undefined || signal.aborted)
       return { kind: 'unreached', reason: 'there is no connection', unsent: true };
-    const message = kafkaMessage(this.#nextId++, settings.topic, deviceId, batch);
-    const inFlight: InFlight = { id: message.id };
+    const inFlight: InFlight = { id: this.#nextId++ };
     this.#inFlight = inFlight;
-    const offered = broker.offer(message);
+    const headers = { ...HEADERS, 'device-id': deviceId };
+    const offered = broker.offer({ ...inFlight, topic: settings.topic, key: deviceId, value: batch, headers });
     if (offered !== 'taken') {
       this.#gone(broker);
       return { kind: 'unreached', reason: this.#state.reason, unsent: true };
@@ -245,15 +245,11 @@ export class KafkaTransport implements Transport {
 
 // A batch as a Kafka message, and what it costs on the link.
 
-function kafkaMessage(id: number, topic: string, deviceId: string, value: Uint8Array): OutgoingMessage {
-  const headers = {
-    'content-type': 'application/x-protobuf',
-    message: 'lineside.v1.UpstreamBatch',
-    'schema-version': String(SCHEMA_VERSION),
-    'device-id': deviceId,
-  };
-  return { id, topic, key: deviceId, value, headers };
-}
+const HEADERS = {
+  'content-type': 'application/x-protobuf',
+  message: 'lineside.v1.UpstreamBatch',
+  'schema-version': String(SCHEMA_VERSION),
+};
 
 /** Key, headers and what Kafka puts around them, before compression. */
 const MESSAGE_BYTES = 512;

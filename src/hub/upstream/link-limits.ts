@@ -97,21 +97,17 @@ export interface SavedBudget {
 }
 
 export class Budget {
-  readonly #limit: number;
+  readonly limit: number;
   readonly #ranBeforeMs: number;
   readonly #startedMs: number;
   #hours: [number, number][];
 
   /** `limit`: bytes; 0: none. */
   constructor(limit: number, saved: SavedBudget | undefined, nowMs: number) {
-    this.#limit = limit;
+    this.limit = limit;
     this.#ranBeforeMs = saved?.ranMs ?? 0;
     this.#startedMs = nowMs;
     this.#hours = (saved?.hours ?? []).map(([hour, bytes]) => [hour, bytes]);
-  }
-
-  get limit(): number {
-    return this.#limit;
   }
 
   charge(bytes: number, nowMs: number): void {
@@ -130,7 +126,7 @@ export class Budget {
 
   /** Infinite where there is no limit. */
   left(nowMs: number): number {
-    return this.#limit === 0 ? Number.POSITIVE_INFINITY : Math.max(0, this.#limit - this.used(nowMs));
+    return this.limit === 0 ? Number.POSITIVE_INFINITY : Math.max(0, this.limit - this.used(nowMs));
   }
 
   save(nowMs: number): SavedBudget {

@@ -28,7 +28,7 @@ export interface LogCursorOptions {
 export class LogCursor {
   readonly #o: LogCursorOptions;
   readonly #lag = new Lag();
-  #positions = new LogPositions([]);
+  positions = new LogPositions([]);
   #packer: Packer | undefined;
   /** Parts of a batch that was too large, before what the packer has. */
   #parts: Packed[] = [];
@@ -55,11 +55,7 @@ export class LogCursor {
 
   /** Before the first refresh. */
   restore(saved: readonly LogPosition[]): void {
-    this.#positions = new LogPositions(saved);
-  }
-
-  get positions(): LogPositions {
-    return this.#positions;
+    this.positions = new LogPositions(saved);
   }
 
   /** Why the line does not answer; '': it does. */
@@ -69,7 +65,7 @@ export class LogCursor {
 
   /** The log is the one that is sent now, and its clock is set. */
   isClockSet(logId: string): boolean {
-    return this.#now?.clockSet === true && this.#now.logId === logId && this.#positions.current?.logId === logId;
+    return this.#now?.clockSet === true && this.#now.logId === logId && this.positions.current?.logId === logId;
   }
 
   refreshInMs(nowMs: number): number {
@@ -91,12 +87,12 @@ export class LogCursor {
     const packer = this.#packer;
     if (this.#parts.length > 0) return 'enough';
     if (packer === undefined || packer.isEmpty) return 'nothing';
-    return packer.bytes >= enoughBytes || this.#positions.isReplaced ? 'enough' : 'some';
+    return packer.bytes >= enoughBytes || this.positions.isReplaced ? 'enough' : 'some';
   }
 
   /** Milliseconds since the oldest entry that was not sent was stored, as far as it was seen. */
   ageMs(nowMs: number): number {
-    const newest = this.#positions.all.at(-1);
+    const newest = this.positions.all.at(-1);
     return newest === undefined ? 0 : this.#lag.ageMs(newest.afterId, nowMs);
   }
 
@@ -108,7 +104,7 @@ export class LogCursor {
       if (now.lastId !== this.#now?.lastId && this.unsaved === 'nothing') this.unsaved = 'log end';
       this.#now = now;
       this.#dry = false;
-      const seen = this.#positions.seen(now);
+      const seen = this.positions.seen(now);
       if (seen !== 'known') this.unsaved = 'position';
       if (seen === 'another') stats.replaced(now.logId);
       if (now.firstId > 0) this.#lag.seen(now.logId, now.lastId, clock.monoMs());
@@ -160,7 +156,7 @@ export class LogCursor {
 
   /** A batch without entries and gaps, for corrections; undefined: no log is being sent yet. */
   emptyBatch(): Packed | undefined {
-    const { current } = this.#positions;
+    const { current } = this.positions;
     if (current === undefined) return undefined;
     const { logId, afterId } = current;
     return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
@@ -175,18 +171,18 @@ export class LogCursor {
   /** The remote has the batch. */
   acknowledged({ throughId }: Packed): void {
     this.#out = undefined;
-    this.#positions.moved(throughId);
+    this.positions.moved(throughId);
     this.unsaved = 'position';
     this.#follow();
   }
 
   /** The remote says where to resume. True: at another position. */
   resumeAt(position: number): boolean {
-    const { current } = this.#positions;
+    const { current } = this.positions;
     const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
     if (current === undefined || at === undefined || position === at) return false;
     this.#o.stats.moved(at, position);
-    this.#positions.moved(position);
+    this.positions.moved(position);
     this.unsaved = 'position';
     this.#begin(current.logId, position);
     this.#follow();
@@ -208,7 +204,7 @@ export class LogCursor {
    * the new ones for the old: a collector does, so that it gets them from where they differ; to Kafka all of them go.
    */
   #followRestoredCopy({ logId, headId }: LineState): void {
-    const positions = this.#positions;
+    const positions = this.positions;
     const { current } = positions;
     if (current?.logId !== logId || positions.isReplaced || current.afterId <= headId || this.#out !== undefined)
       return;
@@ -228,7 +224,7 @@ export class LogCursor {
 
   /** Follows the log that is sent now: to its end if it was replaced, then the next one. */
   #follow(): void {
-    const positions = this.#positions;
+    const positions = this.positions;
     for (;;) {
       const { current } = positions;
       if (current === undefined) return;

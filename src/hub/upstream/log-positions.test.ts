@@ -12,18 +12,6 @@ describe('positions in logs', () => {
     assert.deepEqual(places.current, { logId: 'a', afterId: 39, lastId: 90 });
   });
 
-  it('a log that was replaced is brought to its end, then the next one begins', () => {
-    const places = new LogPositions([{ logId: 'a', afterId: 5, lastId: 9 }]);
-    assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 3 }), 'another');
-    assert.equal(places.seen({ logId: 'b', beginId: 1, firstId: 1, lastId: 4 }), 'known');
-    assert.deepEqual([places.isReplaced, places.current?.logId], [true, 'a']);
-    places.moved(9);
-    places.next();
-    assert.deepEqual([places.isReplaced, places.current], [false, { logId: 'b', afterId: 0, lastId: 4 }]);
-    places.next();
-    assert.equal(places.current?.logId, 'b');
-  });
-
   it('a log that begins with a gap is sent from the gap on, and one that uses ids on from where the other is known to end', () => {
     for (const [beginId, firstId, afterId] of [
       [1, 5, 4],

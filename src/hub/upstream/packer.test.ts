@@ -148,14 +148,6 @@ describe('batches', () => {
       [[900, 5, 6]],
     );
   });
-
-  it('the end of a log that was replaced is open', () => {
-    const packer = new Packer('log', 10);
-    packer.replaced(12, 'why');
-    assert.deepEqual(packer.take(1)?.gaps, [
-      { cause: Cause.LOG_REPLACED, firstId: 11, lastId: 12, entries: 2, reason: 'why', openEnded: true },
-    ]);
-  });
 });
 
 describe('a batch that is too large', () => {

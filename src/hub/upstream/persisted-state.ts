@@ -29,18 +29,14 @@ export interface PersistedStateOptions {
 export class PersistedState {
   readonly #o: PersistedStateOptions;
   unset: SentUnset = nothingUnset;
-  #budget: Budget;
+  budget: Budget;
   #isLoaded = false;
   #savedMs = Number.NEGATIVE_INFINITY;
   #unsavedBytes = 0;
 
   constructor(options: PersistedStateOptions) {
     this.#o = options;
-    this.#budget = new Budget(options.maxBytesPerDay, undefined, options.clock.monoMs());
-  }
-
-  get budget(): Budget {
-    return this.#budget;
+    this.budget = new Budget(options.maxBytesPerDay, undefined, options.clock.monoMs());
   }
 
   /** Once. False: it could not be read, and that was said. */
@@ -49,7 +45,7 @@ export class PersistedState {
     const { file, cursor, maxBytesPerDay, stats, clock } = this.#o;
     try {
       const saved = await file.load();
-      this.#budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
+      this.budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
       this.unset = saved?.unset ?? nothingUnset;
       cursor.restore(saved?.places ?? []);
       this.#isLoaded = true;
@@ -71,12 +67,12 @@ export class PersistedState {
   }
 
   charge(bytes: number, nowMs: number): void {
-    this.#budget.charge(bytes, nowMs);
+    this.budget.charge(bytes, nowMs);
     this.#unsavedBytes += bytes;
   }
 
   async saveIfDue(): Promise<void> {
-    const { limit } = this.#budget;
+    const { limit } = this.budget;
     const { cursor, clock } = this.#o;
     const forced = limit > 0 && this.#unsavedBytes > limit * UNSAVED_PART;
     const agoMs = clock.monoMs() - this.#savedMs;
@@ -97,7 +93,7 @@ export class PersistedState {
     this.#savedMs = clock.monoMs();
     this.#unsavedBytes = 0;
     try {
-      const budget = this.#budget.save(this.#savedMs);
+      const budget = this.budget.save(this.#savedMs);
       await file.save({ places: cursor.positions.all, budget, unset: this.unset });
       stats.positionFile.recovered();
     } catch (error) {

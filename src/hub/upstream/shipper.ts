@@ -72,6 +72,14 @@ export class Shipper implements UpstreamAdmin {
   #refusal = '';
   #idleSinceMs: number | undefined;
   #state: UpstreamState = 'waiting for the line';
+  readonly #acts: Readonly<Record<Action, (signal: AbortSignal) => Promise<void> | void>> = {
+    refresh: (signal) => this.#cursor.refresh(signal),
+    read: (signal) => this.#cursor.read(this.#wantedBytes(), signal),
+    correct: (signal) => this.#correct(signal),
+    pack: () => this.#pack(),
+    ask: (signal) => this.#ask(signal),
+    send: (signal) => this.#send(signal),
+  };
 
   constructor(options: ShipperOptions) {
     this.#o = options;
@@ -135,26 +143,9 @@ export class Shipper implements UpstreamAdmin {
     const step = nextStep(this.#situation());
     if (step.do !== 'wait' && step.do !== 'refresh') this.#idleSinceMs = undefined;
     if (step.do === 'wait') this.#idle(step.state);
-    else await this.#act(step.do, signal);
+    else await this.#acts[step.do](signal);
     await this.#persistedState.saveIfDue();
     return step.do === 'wait' ? step.ms : 0;
-  }
-
-  async #act(action: Action, signal: AbortSignal): Promise<void> {
-    switch (action) {
-      case 'refresh':
-        return this.#cursor.refresh(signal);
-      case 'read':
-        return this.#cursor.read(this.#wantedBytes(), signal);
-      case 'correct':
-        return this.#correct(signal);
-      case 'pack':
-        return this.#pack();
-      case 'ask':
-        return this.#ask(signal);
-      case 'send':
-        return this.#send(signal);
-    }
   }
 
   #situation(): Situation {

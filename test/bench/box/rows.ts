@@ -31,14 +31,7 @@ interface Figures {
   readonly forced: number;
 }
 
-interface Cost {
-  readonly seconds: number;
-  readonly line: Figures;
-  readonly hub: Figures;
-  readonly disk: number;
-  /** Of line and hub, when the sum was at its highest. */
-  readonly memory: readonly Resident[];
-}
+type Cost = Awaited<ReturnType<typeof measure>>;
 
 const site: Row = {
   name: 'site',
@@ -79,8 +72,9 @@ const site: Row = {
   },
 };
 
-async function measure({ both, dir }: Site, seconds: number): Promise<Cost> {
+async function measure({ both, dir }: Site, seconds: number) {
   const pids = [both.linePid, both.pid()] as const;
+  /** Of line and hub, when the sum was at its highest. */
   let memory: readonly Resident[] = [];
   const begin = performance.now();
   const [line, hub] = [figuresOf(pids[0]), figuresOf(pids[1])];

@@ -16,10 +16,7 @@ const ROW = 'receive path, PTY to StreamLog, logged; SHA-256 equal, also read ba
 /** At least so many times the peer's bytes/s. */
 const AIMS: Readonly<Record<string, number>> = { 'ser2net as shipped': 2, 'ser2net tuned': 0.5, 'bare grpc-js': 0.9 };
 
-interface Run {
-  readonly megabytesPerSecond: number;
-  readonly cpuPer100Megabytes: number;
-}
+type Run = Awaited<ReturnType<typeof flood>>;
 
 export const receive: Row = {
   name: 'receive',
@@ -57,12 +54,7 @@ export const receive: Row = {
   },
 };
 
-async function flood(
-  { name, pid, driver }: Station,
-  receiver: Receiver,
-  bytes: number,
-  settled?: () => Promise<void>,
-): Promise<Run> {
+async function flood({ name, pid, driver }: Station, receiver: Receiver, bytes: number, settled?: () => Promise<void>) {
   const { cpu, result: seconds } = await cpuOf(pid, async () => {
     const from = performance.now();
     await Promise.all([receiver.all(bytes, LIMIT_MS), driver.flood(bytes, WRITE_BYTES)]);
