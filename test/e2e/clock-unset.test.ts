@@ -121,20 +121,3 @@ test('marked before, corrected after: with a restart and a kill in between, live
   }
   assert.equal(await third.stop(), 0);
 });
-
-test('killed while it learns the time: the next start corrects what is to be corrected, once', { skip }, async () => {
-  for (const noticed of [false, true]) {
-    const box = new Box();
-    const first = await box.start();
-    await box.note(first, 'before');
-    box.time.set('+0');
-    box.sync();
-    if (noticed) await clockIs(first, CLOCK_STATE_SET);
-    await first.kill();
-    for (let start = 0; start < 2; start += 1) {
-      const next = await box.start();
-      assert.deepEqual(await box.seen(next), { before: [ENTRY_CLOCK_CORRECTED, true] }, `start ${start}`);
-      await next.kill();
-    }
-  }
-});

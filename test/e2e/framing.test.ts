@@ -5,8 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { serial } from '../../src/shared/proto/services.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Client, type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, logStatus, openPort, RX } from './faults.ts';
 import { point } from './pty.ts';
@@ -146,64 +145,5 @@ for (const [baud, stopMs] of [
     await untilEnough(0, () =>
       feed(baud, (pauseUs) => `stops ${ROUND_FRAMES} ${baud} 8 ${pauseUs} ${daemon?.pid} ${stopMs}`),
     );
-  });
-}
-
-/** 45 bytes of answer. */
-const REGISTERS = 20;
-const ANSWER_BYTES = 5 + 2 * REGISTERS;
-const POLLS = 10;
-
-function crcOf(bytes: Uint8Array): number {
-  let crc = 0xff_ff;
-  for (const byte of bytes) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >> 1) ^ 0xa0_01 : crc >> 1;
-  }
-  return crc;
-}
-
-/** Read holding registers, from a slave with this address. */
-function modbusRequest(address: number): Buffer {
-  const request = Buffer.from([address, 3, 0, 0, 0, REGISTERS, 0, 0]);
-  request.writeUInt16LE(crcOf(request.subarray(0, -2)), request.length - 2);
-  return request;
-}
-
-function checkAnswer(answer: Buffer, address: number): void {
-  assert.equal(answer.length, ANSWER_BYTES);
-  assert.equal(crcOf(answer), 0, 'the CRC is right');
-  assert.deepEqual([...answer.subarray(0, 3)], [address, 3, 2 * REGISTERS]);
-}
-
-/** The chunks of one answer. */
-async function answerOfSlave(): Promise<Received[]> {
-  const chunks: Received[] = [];
-  for (let bytes = 0; bytes < ANSWER_BYTES; ) {
-    const packet = await until('a packet', () => client.serial.receivePacket({}).catch(() => undefined));
-    const payload = Buffer.from(packet.payload ?? []);
-    chunks.push({ hex: payload.toString('hex'), atMs: Number(packet.tags?.['received_at_ms']) });
-    bytes += payload.length;
-  }
-  return chunks;
-}
-
-async function pollSlave(baud: number): Promise<Verdict> {
-  const served = uart.run(`modbus ${POLLS} ${baud} 8`);
-  const chunks: Received[] = [];
-  for (let address = 1; address <= POLLS; address += 1) {
-    const sent = await client.serial.sendPacket({ payload: modbusRequest(address) });
-    assert.equal(sent.status, serial.StatusCode.OK, sent.error);
-    const answer = await within('the answer of the slave', answerOfSlave());
-    checkAnswer(Buffer.from(answer.map(({ hex }) => hex).join(''), 'hex'), address);
-    chunks.push(...answer);
-  }
-  return judge(await served, chunks, baud);
-}
-
-for (const baud of BAUDS) {
-  test(`a slave of Modbus RTU at ${baud} baud is polled by SendPacket and ReceivePacket`, async () => {
-    await openPort(client, portName, { baudRate: baud });
-    await untilEnough(ENOUGH_FRAMES, () => pollSlave(baud));
   });
 }

@@ -6,31 +6,13 @@
  *
  *   frames COUNT BAUD BURST PAUSE_US          frames with a silence of PAUSE_US between them
  *   stops COUNT BAUD BURST PAUSE_US PID MS    the same; in each, the process is stopped for MS after the second burst
- *   modbus COUNT BAUD BURST                   answers COUNT requests of Modbus RTU (read holding registers)
  */
 #include "../pty.h"
 
 #define BITS_PER_CHARACTER 10
 #define TIMEOUT_CHARACTERS 4
 #define FRAME_BYTES 45
-#define REQUEST_BYTES 8
 #define STOP_AFTER_BURSTS 2
-/* A device that does not get its request for so long has none to come. */
-#define REQUEST_LIMIT_MS 20000
-
-static uint16_t crc_of(const uint8_t *bytes, size_t size) {
-  uint16_t crc = 0xffff;
-  for (size_t i = 0; i < size; i++) {
-    crc ^= bytes[i];
-    for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >> 1) ^ 0xa001 : crc >> 1;
-  }
-  return crc;
-}
-
-static void seal(uint8_t *frame, size_t size) {
-  uint16_t crc = crc_of(frame, size - 2);
-  frame[size - 2] = crc & 0xff, frame[size - 1] = crc >> 8;
-}
 
 /* A stop of the process that reads the port, for at least stop_ns. */
 struct stop {
@@ -90,31 +72,7 @@ static void frames(int count, double character_ns, size_t burst, int pause_us, s
   int64_t from_ns = now_ns();
   for (int i = 0; i < count; i++) {
     for (size_t at = 0; at < FRAME_BYTES; at++) frame[at] = (uint8_t)rand();
-    seal(frame, FRAME_BYTES);
     from_ns = put(frame, FRAME_BYTES, from_ns, character_ns, burst, stop) + (int64_t)pause_us * 1000;
-  }
-}
-
-static void modbus(int count, double character_ns, size_t burst) {
-  uint8_t request[REQUEST_BYTES], frame[256];
-  for (int i = 0; i < count; i++) {
-    for (size_t got = 0; got < REQUEST_BYTES;) {
-      struct pollfd fd = {master, POLLIN, 0};
-      if (poll(&fd, 1, REQUEST_LIMIT_MS) <= 0) die("no request");
-      ssize_t n = read(master, request + got, REQUEST_BYTES - got);
-      if (n < 0) die("read");
-      got += (size_t)n;
-    }
-    unsigned registers = request[5];
-    if (crc_of(request, REQUEST_BYTES) != 0 || request[1] != 3 || registers > 120) {
-      fprintf(stderr, "not a request of Modbus RTU\n");
-      exit(1);
-    }
-    frame[0] = request[0], frame[1] = request[1], frame[2] = (uint8_t)(2 * registers);
-    for (unsigned at = 0; at < 2 * registers; at++) frame[3 + at] = (uint8_t)rand();
-    seal(frame, 5 + 2 * registers);
-    int64_t from_ns = now_ns() + (int64_t)((REQUEST_BYTES + 3.5) * character_ns);
-    put(frame, 5 + 2 * registers, from_ns, character_ns, burst, (struct stop){0});
   }
 }
 
@@ -131,8 +89,6 @@ int main(void) {
     else if (sscanf(line, "stops %d %d %zu %d %d %d", &count, &baud, &burst, &pause_us, &pid, &stop_ms) == 6)
       frames(count, BITS_PER_CHARACTER * 1e9 / baud, burst, pause_us,
              (struct stop){.pid = pid, .stop_ns = (int64_t)stop_ms * 1000000});
-    else if (sscanf(line, "modbus %d %d %zu", &count, &baud, &burst) == 3)
-      modbus(count, BITS_PER_CHARACTER * 1e9 / baud, burst);
     else
       die("unknown command");
     printf("\n");

@@ -34,10 +34,15 @@ async function filledLog(t: TestContext, dir: string, entries = 200): Promise<st
 }
 
 async function expectNewLog(t: TestContext, dir: string, oldId: string, content: Buffer): Promise<void> {
-  const log = await openLog(t, dir);
+  const { logger, lines } = recordingLogger();
+  const log = await openLog(t, dir, { logger });
   const status = await log.status();
   assert.equal(status.state, 'ok');
   assert.notEqual(status.logId, oldId);
+  assert.match(
+    lines.join('\n'),
+    /error the log file cannot be used any more: a new log was begun .*log\.db\.damaged-1/,
+  );
   assert.equal(status.setAside, join(dir, 'log.db.damaged-1'));
   assert.ok(readFileSync(status.setAside).equals(content), 'the damaged file is kept as it was');
   assert.equal((await log.store(newEntry('new'))).id, 1);

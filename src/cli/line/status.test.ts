@@ -25,7 +25,11 @@ describe('status', () => {
     const lost = await cli('status');
     assert.equal(lost.status, 1);
     assert.match(lost.stdout, /^Port +LOST \/dev\/x.*\n +unplugged\n/);
-    service.setStatus({ portState: 1, log: { state: 2, error: 'disk full' } });
+    service.setStatus({ portState: 1, log: { state: 2, error: 'disk full', setAside: '/d/log.db.damaged-1' } });
+    assert.match(
+      (await cli('status')).stdout,
+      /\n +disk full\n +a damaged log was set aside: \/d\/log\.db\.damaged-1\n/,
+    );
     const failing = await cli('status', '--json');
     const json = JSON.parse(failing.stdout) as {
       healthy: boolean;
