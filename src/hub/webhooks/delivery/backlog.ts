@@ -2,6 +2,7 @@
  * Waiting deliveries, read one at a time when the dispatcher claims them, however many there are. The scheduler chooses the
  * subscription. A read that fails is retried later, for each subscription separately.
  */
+import { backoffMs } from '../../../shared/base/backoff.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
 import type { Message } from '../egress/sender.ts';
 import type { WebhookParts } from '../parts.ts';
@@ -9,7 +10,6 @@ import type { RunMs } from '../progress.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { deliveryIdOf } from './contents.ts';
 import type { Counts, PendingDelivery } from './delivery-rows.ts';
-import { NextDueCache } from './schedule.ts';
 
 export type Claim =
   | {
@@ -20,6 +20,19 @@ export type Claim =
     }
   /** It cannot be sent. */
   | { readonly delivery: PendingDelivery; readonly unavailable: string };
+
+/** A subscription that is active and not blocked. */
+interface Served {
+  readonly subscription: Subscription;
+  /** Nothing of it is due before: an idle one costs no read. 0: at once. Infinity: nothing waits. */
+  fromRunMs: RunMs;
+  /** Consecutive failed reads. */
+  failures: number;
+  /** Never attempted ones that were read and not claimed yet. */
+  ahead: PendingDelivery[];
+  /** Never attempted ones up to this id are read ahead, in flight or of other subscriptions. */
+  readTo: number;
+}
 
 interface Change {
   /** Served subscriptions, ascending. */
@@ -34,16 +47,13 @@ interface Change {
 const unreadableSecretMs = 60_000;
 /** Read ahead for each subscription: each read passes over all in flight, half of the cost of a delivery. */
 const readAhead = 16;
+/** After a failed read. */
+const firstRetryMs = 1_000;
+const longestRetryMs = 60_000;
 
 export class Backlog {
   readonly #o: WebhookParts;
-  /** Active and not blocked. */
-  #served = new Map<number, Subscription>();
-  readonly nextDue = new NextDueCache();
-  /** Never attempted ones that were read and not claimed yet. */
-  readonly #ahead = new Map<number, PendingDelivery[]>();
-  /** Never attempted ones up to this id are read ahead, in flight or of other subscriptions. */
-  readonly #readTo = new Map<number, number>();
+  #served: ReadonlyMap<number, Served> = new Map();
   /** No never attempted one of an active subscription is older. */
   #oldest = 0;
   #stale = true;
@@ -60,7 +70,23 @@ export class Backlog {
   refreshAll(): void {
     this.#stale = true;
     this.#oldest = 0;
-    this.nextDue.all();
+    for (const served of this.#served.values()) if (served.failures === 0) served.fromRunMs = 0;
+  }
+
+  isDue(id: number, runMs: RunMs): boolean {
+    return (this.#served.get(id)?.fromRunMs ?? Number.POSITIVE_INFINITY) <= runMs;
+  }
+
+  /** Something of it may be due from then on. */
+  dueFrom(id: number, runMs: RunMs): void {
+    const served = this.#served.get(id);
+    if (served !== undefined) served.fromRunMs = Math.min(served.fromRunMs, runMs);
+  }
+
+  /** Infinity: nothing becomes due later. */
+  nextDueAfter(runMs: RunMs): RunMs {
+    const later = [...this.#served.values()].filter(({ fromRunMs }) => fromRunMs > runMs);
+    return Math.min(...later.map(({ fromRunMs }) => fromRunMs));
   }
 
   /** undefined: nothing changed since the last call. */
@@ -68,87 +94,90 @@ export class Backlog {
     if (!this.#stale) return undefined;
     this.#stale = false;
     const { cache, rows } = this.#o;
-    const before = [...this.#served.keys()];
-    const served = cache.all().filter((subscription) => subscription.active && cache.blocked(subscription) === '');
-    this.#served = new Map(served.map((subscription) => [subscription.id, subscription]));
-    const ids = served.map(({ id }) => id);
-    const left = before.filter((id) => !this.#served.has(id));
-    for (const id of left) for (const read of [this.#ahead, this.#readTo]) read.delete(id);
-    const added = this.nextDue.keep(ids);
+    const before = this.#served;
+    const unread = { fromRunMs: 0, failures: 0, ahead: [], readTo: 0 };
+    this.#served = new Map(
+      cache
+        .all()
+        .filter((subscription) => subscription.active && cache.blocked(subscription) === '')
+        .map((subscription) => [subscription.id, { ...unread, ...before.get(subscription.id), subscription }]),
+    );
+    const ids = [...this.#served.keys()];
+    const left = [...before.keys()].filter((id) => !this.#served.has(id));
+    const added = [...this.#served.values()].filter(({ subscription }) => !before.has(subscription.id));
     this.#find(added);
-    const halfOpen = added.filter((id) => this.#tried(() => rows.sql.latestState.get(id)) === 'retrying');
+    const halfOpen = added
+      .map(({ subscription }) => subscription.id)
+      .filter((id) => this.#tried(() => rows.sql.latestState.get(id)) === 'retrying');
     return { ids, left, halfOpen };
   }
 
   /** Where the never attempted ones of these subscriptions begin. */
-  #find(ids: readonly number[]): void {
+  #find(added: readonly Served[]): void {
+    if (added.length === 0) return;
     const { sql } = this.#o.rows;
-    const found =
-      ids.length === 0 ? undefined : this.#tried(() => ({ first: sql.firstNew.all(), newest: sql.newest.get() ?? 0 }));
-    const first = new Map(found?.first.map(({ subscriptionId, id }) => [subscriptionId, id]));
-    for (const id of ids) this.#readTo.set(id, found === undefined ? 0 : (first.get(id) ?? found.newest + 1) - 1);
+    const found = this.#tried(() => ({ first: sql.firstNew.all(), newest: sql.newest.get() ?? 0 }));
+    if (found === undefined) return;
+    const first = new Map(found.first.map(({ subscriptionId, id }) => [subscriptionId, id]));
+    for (const served of added) served.readTo = (first.get(served.subscription.id) ?? found.newest + 1) - 1;
   }
 
   /** It waits again, as before: its attempt does not count, or it was changed by others. */
   released({ id, subscriptionId, attempts }: PendingDelivery): void {
-    const readTo = this.#readTo.get(subscriptionId);
-    if (attempts > 0 || readTo === undefined) return;
-    this.#ahead.delete(subscriptionId);
-    this.#readTo.set(subscriptionId, Math.min(readTo, id - 1));
+    const served = this.#served.get(subscriptionId);
+    if (attempts > 0 || served === undefined) return;
+    served.ahead = [];
+    served.readTo = Math.min(served.readTo, id - 1);
   }
 
   /** Whether an attempt under way may continue. */
   serves(delivery: PendingDelivery): boolean {
-    const subscription = this.#served.get(delivery.subscriptionId);
-    return subscription !== undefined && this.#closedTo(subscription, delivery) === '';
+    const served = this.#served.get(delivery.subscriptionId);
+    return served !== undefined && this.#closedTo(served.subscription, delivery) === '';
   }
 
   /** The first due delivery that is not in flight; undefined: none is due. */
   claim(id: number, runMs: RunMs, inFlight: readonly number[]): Claim | undefined {
+    const served = this.#served.get(id);
+    if (served === undefined) return undefined;
     try {
-      const delivery = this.#first(id, inFlight);
-      this.nextDue.from(id, delivery?.dueRunMs ?? Number.POSITIVE_INFINITY);
-      const claim = delivery === undefined || delivery.dueRunMs > runMs ? undefined : this.#made(delivery, runMs);
-      const ahead = this.#ahead.get(id);
-      if (claim !== undefined && ahead?.[0] === delivery) ahead?.shift();
-      this.nextDue.succeeded(id);
+      const delivery = this.#first(served, inFlight);
+      served.fromRunMs = delivery?.dueRunMs ?? Number.POSITIVE_INFINITY;
+      const claim =
+        delivery === undefined || delivery.dueRunMs > runMs ? undefined : this.#made(served, delivery, runMs);
+      if (claim !== undefined && served.ahead[0] === delivery) served.ahead.shift();
+      served.failures = 0;
       this.#unreadable = false;
       return claim;
     } catch (error) {
-      this.nextDue.failed(id, runMs);
+      served.fromRunMs = runMs + backoffMs(served.failures++, firstRetryMs, longestRetryMs);
       this.#couldNotRead(error);
       return undefined;
     }
   }
 
   /** The next delivery, due or not. */
-  #first(subscriptionId: number, inFlight: readonly number[]): PendingDelivery | undefined {
-    const of = { subscriptionId, except: JSON.stringify(inFlight) };
+  #first(served: Served, inFlight: readonly number[]): PendingDelivery | undefined {
+    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
     const again = this.#o.rows.sql.again.get(of);
-    const [fresh] = this.#new(of);
+    if (served.ahead.length === 0) this.#readAhead(served, of);
+    const [fresh] = served.ahead;
     return again === undefined || (fresh !== undefined && fresh.dueRunMs < again.dueRunMs) ? fresh : again;
   }
 
-  #new(of: { readonly subscriptionId: number; readonly except: string }): readonly PendingDelivery[] {
-    const { subscriptionId } = of;
-    const ahead = this.#ahead.get(subscriptionId);
-    if (ahead !== undefined && ahead.length > 0) return ahead;
+  #readAhead(served: Served, of: { readonly subscriptionId: number; readonly except: string }): void {
     const { sql } = this.#o.rows;
-    const after = this.#readTo.get(subscriptionId) ?? 0;
-    const found = sql.new.all({ ...of, after, limit: readAhead });
-    const isAll = found.length < readAhead;
-    this.#readTo.set(subscriptionId, Math.max(after, (isAll ? sql.newest.get() : found.at(-1)?.id) ?? 0));
-    this.#ahead.set(subscriptionId, found);
-    return found;
+    served.ahead = sql.new.all({ ...of, after: served.readTo, limit: readAhead });
+    const isAll = served.ahead.length < readAhead;
+    served.readTo = Math.max(served.readTo, (isAll ? sql.newest.get() : served.ahead.at(-1)?.id) ?? 0);
   }
 
-  #made(delivery: PendingDelivery, runMs: RunMs): Claim | undefined {
+  #made(served: Served, delivery: PendingDelivery, runMs: RunMs): Claim | undefined {
     const { cache, rows } = this.#o;
-    const id = delivery.subscriptionId;
-    const subscription = this.#served.get(id);
-    const secrets = cache.secrets(id, runMs);
-    if (subscription === undefined || 'unreadable' in secrets) {
-      this.nextDue.from(id, runMs + unreadableSecretMs);
+    const { subscription } = served;
+    const secrets = cache.secrets(subscription.id, runMs);
+    if ('unreadable' in secrets) {
+      served.fromRunMs = runMs + unreadableSecretMs;
       return undefined;
     }
     const closed = this.#closedTo(subscription, delivery);

@@ -157,20 +157,24 @@ test('while nothing can be stored nothing is sent twice, and only as much is sen
   assert.deepEqual([after.deliveredTotal, after.rejected, after.waiting], [400, 400, 0]);
 });
 
-test('a subscription whose rows cannot be read delays no other, and resumes when they can', async (t) => {
+test('a subscription whose rows cannot be read delays no other, is read again after 1, 2, 4, ... 60 s, and resumes when they can', async (t) => {
   let fails = true;
+  const readMs: number[] = [];
   const rig = await dispatcherRig(t, {
     bodyOf({ id }) {
       // The first three are subscription 1's.
-      if (fails && id <= 3) throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
-      return Buffer.from('{}');
+      if (!fails || id > 3) return Buffer.from('{}');
+      readMs.push(rig.clock.monoMs());
+      throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_READ' });
     },
   });
   await startedWith(rig, 1, 2);
   for (const id of [1, 2]) await plan(rig, id, 3);
   await rig.clock.pass(10 * 60_000);
-  const [waits, done] = ['pending 0', 'delivered 1'];
-  assert.deepEqual(listIn(rig), [waits, waits, waits, done, done, done]);
+  const [pending, done] = ['pending 0', 'delivered 1'];
+  assert.deepEqual(listIn(rig), [pending, pending, pending, done, done, done]);
+  const waits = readMs.slice(1).map((atMs, n) => Math.round((atMs - (readMs[n] ?? 0)) / 1_000));
+  assert.deepEqual(waits.slice(0, 8), [1, 2, 4, 8, 16, 32, 60, 60]);
   fails = false;
   await rig.clock.pass(61_000);
   assert.deepEqual(statesIn(rig), { delivered: 6 });

@@ -99,7 +99,7 @@ export class Dispatcher {
   /** New or resent deliveries of these subscriptions are committed. */
   planned(subscriptionIds: Iterable<number>): void {
     this.#backlog.recount();
-    for (const id of subscriptionIds) this.#backlog.nextDue.notLaterThan(id, 0);
+    for (const id of subscriptionIds) this.#backlog.dueFrom(id, 0);
     this.#wake();
   }
 
@@ -142,7 +142,7 @@ export class Dispatcher {
     while (this.#inFlight.size < inFlightLimit) {
       if (clock.monoMs() >= endMs) return this.#wake();
       const runMs = running.now();
-      const id = this.#scheduler.next((one) => this.#backlog.nextDue.isDue(one, runMs) && this.#isReachable(one));
+      const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
       const claim = this.#backlog.claim(id, runMs, this.#inFlight.of(id));
       if (claim !== undefined) this.#begin(claim);
@@ -163,7 +163,7 @@ export class Dispatcher {
     const { clock, running } = this.#o;
     this.#timer?.cancel();
     const runMs = running.now();
-    const delayMs = this.#backlog.nextDue.nextAfter(runMs) - runMs;
+    const delayMs = this.#backlog.nextDueAfter(runMs) - runMs;
     if (delayMs < refreshMs) this.#timer = clock.timer(delayMs, () => this.#wake());
   }
 
@@ -242,7 +242,7 @@ export class Dispatcher {
 
   #release(delivery: PendingDelivery, dueRunMs: RunMs): void {
     this.#inFlight.remove(delivery);
-    this.#backlog.nextDue.notLaterThan(delivery.subscriptionId, dueRunMs);
+    this.#backlog.dueFrom(delivery.subscriptionId, dueRunMs);
   }
 
   #written(written: readonly Written[]): void {

@@ -1,8 +1,7 @@
 /**
  * When deliveries are attempted: the retry schedule, with the specification's table of answers; fair scheduling among the
- * subscriptions; until when a subscription need not be read. Pure.
+ * subscriptions. Pure.
  */
-import { backoffMs } from '../../../shared/base/backoff.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { RunMs } from '../progress.ts';
 import type { PendingDelivery } from './delivery-rows.ts';
@@ -128,64 +127,4 @@ export class FairScheduler {
 
 function inFlightOf(standings: readonly Standing[]): number {
   return standings.reduce((sum, { inFlight }) => sum + inFlight, 0);
-}
-
-interface NextDue {
-  /** 0: at once. Infinity: nothing waits. */
-  fromRunMs: RunMs;
-  /** Consecutive failed reads. */
-  failures: number;
-}
-
-const firstRetryMs = 1_000;
-const longestRetryMs = 60_000;
-
-/** For each subscription the time until which it need not be read: an idle one costs no read. */
-export class NextDueCache {
-  readonly #nextDue = new Map<number, NextDue>();
-
-  /** Answers the new ones. */
-  keep(ids: readonly number[]): readonly number[] {
-    const kept = new Set(ids);
-    for (const id of this.#nextDue.keys()) if (!kept.has(id)) this.#nextDue.delete(id);
-    const added = ids.filter((id) => !this.#nextDue.has(id));
-    for (const id of added) this.#nextDue.set(id, { fromRunMs: 0, failures: 0 });
-    return added;
-  }
-
-  isDue(id: number, runMs: RunMs): boolean {
-    return (this.#nextDue.get(id)?.fromRunMs ?? Number.POSITIVE_INFINITY) <= runMs;
-  }
-
-  /** Nothing of it is due before then. */
-  from(id: number, fromRunMs: RunMs): void {
-    const reload = this.#nextDue.get(id);
-    if (reload !== undefined) reload.fromRunMs = fromRunMs;
-  }
-
-  succeeded(id: number): void {
-    const reload = this.#nextDue.get(id);
-    if (reload !== undefined) reload.failures = 0;
-  }
-
-  notLaterThan(id: number, runMs: RunMs): void {
-    const reload = this.#nextDue.get(id);
-    if (reload !== undefined) reload.fromRunMs = Math.min(reload.fromRunMs, runMs);
-  }
-
-  failed(id: number, runMs: RunMs): void {
-    const reload = this.#nextDue.get(id);
-    if (reload !== undefined) reload.fromRunMs = runMs + backoffMs(reload.failures++, firstRetryMs, longestRetryMs);
-  }
-
-  all(): void {
-    for (const reload of this.#nextDue.values()) if (reload.failures === 0) reload.fromRunMs = 0;
-  }
-
-  /** Infinity: none. */
-  nextAfter(runMs: RunMs): RunMs {
-    let next = Number.POSITIVE_INFINITY;
-    for (const { fromRunMs } of this.#nextDue.values()) if (fromRunMs > runMs && fromRunMs < next) next = fromRunMs;
-    return next;
-  }
 }
