@@ -31,27 +31,19 @@ export interface Caller {
   readonly scopes: readonly Scope[];
 }
 
-/** null: all. */
-export interface Filter {
-  readonly scopes: readonly Scope[];
-  readonly dictionaries: readonly string[] | null;
-  readonly actions: readonly Action[] | null;
-  readonly categories: readonly Category[] | null;
-}
-
 export type SubscriptionView = Subscription;
 
+/** null: all. */
+export type Filter = Pick<SubscriptionView, 'scopes' | 'dictionaries' | 'actions' | 'categories'>;
+
+type AskedLists = { readonly [K in keyof Filter]?: readonly string[] | null };
+
 /** Types are checked, contents are not: all faults are reported at once. */
-export interface SubscriptionRequest {
-  readonly name: string;
-  readonly url: string;
+export interface SubscriptionRequest
+  extends AskedLists,
+    Pick<SubscriptionView, 'name' | 'url'>,
+    Partial<Pick<SubscriptionView, 'consumer' | 'active'>> {
   readonly secret: string;
-  readonly consumer?: string;
-  readonly scopes?: readonly string[] | null;
-  readonly dictionaries?: readonly string[] | null;
-  readonly actions?: readonly string[] | null;
-  readonly categories?: readonly string[] | null;
-  readonly active?: boolean;
 }
 export type SubscriptionPatch = Partial<Omit<SubscriptionRequest, 'secret' | 'consumer'>>;
 

@@ -2,49 +2,32 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Alerts, type Rule } from '../../shared/base/alerts.ts';
-import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import type { Logger } from '../../shared/base/logger.ts';
-import type { ChangeStore } from '../outbox/change-store.ts';
 import { DeliveryRows } from './delivery/delivery-rows.ts';
-import { Dispatcher } from './delivery/dispatcher.ts';
-import { hasRoute, RemoteHosts } from './delivery/offline.ts';
+import { Dispatcher, type DispatcherOptions } from './delivery/dispatcher.ts';
+import { hasRoute, RemoteHosts, type RemoteHostsOptions } from './delivery/offline.ts';
 import { Planner } from './delivery/planner.ts';
-import { EgressGuard } from './egress/guard.ts';
+import { EgressGuard, type EgressGuardOptions } from './egress/guard.ts';
 import { createPinger } from './egress/ping.ts';
 import { Resolver } from './egress/resolver.ts';
-import { Sender } from './egress/sender.ts';
+import { Sender, type SenderOptions } from './egress/sender.ts';
 import type { WebhookAdmin, WebhookStatus } from './face.ts';
+import type { WebhookParts } from './parts.ts';
 import { type Boot, Progress, RunningTime } from './progress.ts';
 import { Resend } from './review/resend.ts';
-import { Retention } from './review/retention.ts';
+import { Retention, type RetentionOptions } from './review/retention.ts';
 import { Review } from './review/review.ts';
-import type { Consumers, SubscriptionSource } from './subscriptions/cache.ts';
-import { openSubscriptions } from './subscriptions/subscriptions.ts';
+import type { SubscriptionSource } from './subscriptions/cache.ts';
+import { openSubscriptions, type SubscriptionsOptions } from './subscriptions/subscriptions.ts';
 
-export interface WebhooksOptions {
-  readonly store: ChangeStore;
-  readonly consumers: Consumers;
-  /** Seconds before attempt 1, 2, ..., each from the end of the attempt before. Their number is that of the attempts. */
-  readonly scheduleS: readonly number[];
-  /** For an attempt, from the name's resolution to the answer's last byte. */
-  readonly timeoutMs: number;
-  /** '': only the public authorities. */
-  readonly caFile: string;
-  readonly allowCidrs: readonly string[];
-  readonly allowPorts: readonly number[];
-  /** "host:port" of the Kafka brokers and of the collector. */
-  readonly otherRemotes: readonly string[];
-  /** The key that seals the subscribers' secrets. */
-  readonly keyFile: string;
-  readonly keepDeliveredDays: number;
-  readonly keepFailedDays: number;
-  /** Of refdata.db (outbox.max_bytes). */
-  readonly maxBytes: number;
-  readonly version: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
+export interface WebhooksOptions
+  extends Pick<WebhookParts, 'store' | 'clock' | 'logger'>,
+    Pick<SubscriptionsOptions, 'consumers' | 'keyFile'>,
+    Pick<EgressGuardOptions, 'allowCidrs' | 'allowPorts'>,
+    Pick<SenderOptions, 'timeoutMs' | 'caFile' | 'version'>,
+    Pick<DispatcherOptions, 'scheduleS'>,
+    Pick<RemoteHostsOptions, 'otherRemotes'>,
+    Pick<RetentionOptions, 'keepDeliveredDays' | 'keepFailedDays' | 'maxBytes'> {}
 
 export interface Webhooks {
   readonly admin: WebhookAdmin;

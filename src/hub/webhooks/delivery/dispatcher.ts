@@ -27,7 +27,7 @@ import { FairScheduler, nextOf, responseClassOf } from './schedule.ts';
 
 export interface DispatcherOptions extends WebhookParts, Pick<OfflineOptions, 'online' | 'remotes'> {
   readonly sender: Pick<Sender, 'send' | 'close'>;
-  /** Seconds before attempt 1, 2, ...; counted from the end of the attempt before. */
+  /** Seconds before attempt 1, 2, ..., each from the end of the attempt before. Their number is that of the attempts. */
   readonly scheduleS: readonly number[];
 }
 

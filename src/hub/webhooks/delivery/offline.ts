@@ -229,62 +229,51 @@ function isHere(address: string): boolean {
   return address.startsWith('127.') || interfaceAddresses().some((own) => sameAddress(own, address));
 }
 
-const ipv4Table = '/proc/net/route';
-const ipv6Table = '/proc/net/ipv6_route';
-
 /** Flags of linux/route.h and linux/ipv6_route.h. */
 const RTF_UP = 0x0000_0001;
 const RTF_REJECT = 0x0000_0200;
 const RTF_ANYCAST = 0x0010_0000;
 const RTF_LOCAL = 0x8000_0000;
 
-/** Whether the kernel's tables hold a usable route. True also when neither table can be read: then attempts find out. */
+/** The kernel's tables: which column holds what, and destinations that lead nowhere. */
+const tables = [
+  {
+    // Addresses in hex, the first byte last (little-endian machines).
+    path: '/proc/net/route',
+    columns: { name: 0, destination: 1, flags: 3 },
+    address: /^[\dA-F]{8}$/i,
+    // Loopback, 169.254.0.0/16, 224.0.0.0/4.
+    nowhere: /(7F|FEA9|E[\dA-F])$/i,
+  },
+  {
+    path: '/proc/net/ipv6_route',
+    columns: { destination: 0, flags: 8, name: 9 },
+    address: /^[\da-f]{32}$/i,
+    // fe80::/10, ff00::/8.
+    nowhere: /^(fe[89ab]|ff)/i,
+  },
+] as const;
+
+/** Whether the tables hold a usable route. True also when none can be read: then attempts find out. */
 export function hasRoute(readFile: (path: string) => string = (path) => readFileSync(path, 'utf8')): boolean {
-  const ipv4 = readOrNothing(readFile, ipv4Table);
-  const ipv6 = readOrNothing(readFile, ipv6Table);
-  if (ipv4 === undefined && ipv6 === undefined) return true;
-  return hasIpv4Route(ipv4 ?? '') || hasIpv6Route(ipv6 ?? '');
+  const found = tables.map((table) => routeIn(table, readFile)).filter((is) => is !== undefined);
+  return found.length === 0 || found.includes(true);
 }
 
-/** A kernel without IPv6 has no table of it. */
-function readOrNothing(readFile: (path: string) => string, path: string): string | undefined {
+/** undefined: it cannot be read. A kernel without IPv6 has no table of it. */
+function routeIn(table: (typeof tables)[number], readFile: (path: string) => string): boolean | undefined {
+  let text: string;
   try {
-    return readFile(path);
+    text = readFile(table.path);
   } catch {
     return undefined;
   }
-}
-
-/** /proc/net/route: interface, destination, gateway, flags, ...; addresses in hex, the first byte last (little-endian machines). */
-export function hasIpv4Route(table: string): boolean {
-  return rowsOf(table).some(([name = '', destination = '', , flags = '']) => {
-    if (!/^[\dA-F]{8}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;
-    const first = Number.parseInt(destination.slice(6, 8), 16);
-    const second = Number.parseInt(destination.slice(4, 6), 16);
-    const isLinkLocal = first === 169 && second === 254;
-    const isMulticast = first >= 224 && first <= 239;
-    return first !== 127 && !isLinkLocal && !isMulticast;
+  const { columns, address, nowhere } = table;
+  const rows = text.split('\n').map((line) => line.trim().split(/\s+/));
+  return rows.some((row) => {
+    const [name, destination = '', flags = ''] = [row[columns.name], row[columns.destination], row[columns.flags]];
+    if (name === 'lo' || !address.test(destination) || nowhere.test(destination)) return false;
+    const bits = Number.parseInt(flags, 16);
+    return (bits & RTF_UP) !== 0 && (bits & (RTF_REJECT | RTF_ANYCAST | RTF_LOCAL)) === 0;
   });
-}
-
-/** /proc/net/ipv6_route: destination, prefix length, source, its length, gateway, metric, references, uses, flags, interface. */
-export function hasIpv6Route(table: string): boolean {
-  return rowsOf(table).some(([destination = '', , , , , , , , flags = '', name = '']) => {
-    if (!/^[\da-f]{32}$/i.test(destination) || !isUsable(name, Number.parseInt(flags, 16))) return false;
-    const first = Number.parseInt(destination.slice(0, 4), 16);
-    const isLinkLocal = (first & 0xffc0) === 0xfe80;
-    const isMulticast = (first & 0xff00) === 0xff00;
-    return !isLinkLocal && !isMulticast;
-  });
-}
-
-function isUsable(name: string, flags: number): boolean {
-  return name !== 'lo' && (flags & RTF_UP) !== 0 && (flags & (RTF_REJECT | RTF_ANYCAST | RTF_LOCAL)) === 0;
-}
-
-function rowsOf(table: string): string[][] {
-  return table
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/))
-    .filter((fields) => fields.length > 1);
 }

@@ -47,6 +47,7 @@ export interface Destination {
 export interface SenderOptions {
   readonly egress: Pick<EgressGuard, 'target' | 'mayCall'>;
   readonly resolver: Pick<Resolver, 'forget'>;
+  /** For an attempt, from the name's resolution to the answer's last byte. */
   readonly timeoutMs: number;
   /** '': only Node's roots. */
   readonly caFile: string;

@@ -12,19 +12,14 @@ import {
   SUBSCRIPTION_NAME,
   type SubscriptionPatch,
   type SubscriptionRequest,
+  type SubscriptionView,
 } from '../face.ts';
 
 /** The part of a subscription that a patch can change. */
-export interface Terms extends Filter {
-  readonly name: string;
-  readonly url: string;
-  readonly active: boolean;
-}
+export type Terms = Filter & Pick<SubscriptionView, 'name' | 'url' | 'active'>;
 
-export interface Subscription extends Terms {
+export interface Subscription extends Terms, Pick<SubscriptionView, 'consumer' | 'version'> {
   readonly id: number;
-  readonly consumer: string;
-  readonly version: number;
   /** Events up to this one are not for it. */
   readonly afterEvent: number;
 }
@@ -68,9 +63,8 @@ export function requestFaults(request: SubscriptionRequest, bounds: Bounds): rea
 
 /** `before`: the present scopes. */
 export function patchFaults(patch: SubscriptionPatch, bounds: Bounds, before: readonly Scope[]): readonly string[] {
-  const { name, url, active, scopes, dictionaries, actions, categories } = patch;
-  const given = [name, url, active, scopes, dictionaries, actions, categories].some((value) => value !== undefined);
-  const asked = scopes !== undefined;
+  const given = termNames.some((name) => patch[name] !== undefined);
+  const asked = patch.scopes !== undefined;
   const consumerIsGone = asked && bounds.consumer === undefined;
   return [
     ...(given ? [] : ['/name, /url, /active or a filter must be given']),
@@ -130,11 +124,11 @@ export function patchedTerms(before: Terms, patch: SubscriptionPatch, open: read
 }
 
 export function changesOf(before: Terms, after: Terms): Partial<Terms> {
-  const changed = (['name', 'url', 'active', ...filters] as const).filter((key) => !isSame(before[key], after[key]));
+  const changed = termNames.filter((key) => !isSame(before[key], after[key]));
   return Object.fromEntries(changed.map((key) => [key, after[key]]));
 }
 
-const filters = ['scopes', 'dictionaries', 'actions', 'categories'] as const;
+const termNames = ['name', 'url', 'active', 'scopes', 'dictionaries', 'actions', 'categories'] as const;
 
 function isSame(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
