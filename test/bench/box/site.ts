@@ -13,8 +13,9 @@ import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { openPort } from '../../e2e/faults.ts';
 import { type Both, startBoth } from '../../e2e/hub.ts';
 import type { HubApi } from '../../e2e/hub-api.ts';
-import { apiOf, drained, expect, outbox, sendBundle, update } from '../../e2e/hub-support.ts';
+import { apiOf, create, drained, expect, outbox, sendBundle, update } from '../../e2e/hub-support.ts';
 import { addToken } from '../../e2e/run-cli.ts';
+import { writeEntries } from '../../e2e/upstream-support.ts';
 import { DICTIONARY, dataOf, dictionary, keyOf } from '../outbox/samples.ts';
 import { SECRET } from '../webhooks/settings.ts';
 
@@ -31,6 +32,10 @@ const RECORDS = 1_000;
 const CONSOLE_MS = 2_000;
 const CONSOLE_ENTRIES = 500;
 const DISK_BYTES = 4 * 1024 ** 3;
+/** Somewhat more than the limit of either. */
+const WAL_BYTES = 6 * 1024 ** 2;
+const ENTRY_BYTES = 32 * 1024;
+const WAL_CHANGES = 400;
 
 export type Subscribers = Awaited<ReturnType<typeof startSubscribers>>;
 
@@ -85,12 +90,15 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
     kafka: { bootstrap, topic_prefix: `bench.${name}` },
     webhooks: { allow_cidrs: ['127.0.0.0/8'], ca_file: subscribers.caFile },
   };
-  await prepare(await startBoth({ dir, config }), subscribers.urls);
+  await prepare(await startBoth({ dir, config }));
   // Again, as after a power failure: the memory that the preparation took is not the site's.
   const both = await startBoth({ dir, config });
   const api = apiOf(both);
   await openPort(both.client, pty.slavePath, { baudRate: BAUD });
   await until('the broker is connected', async () => (await outbox(api)).broker.connected);
+  await growLogs(both, api);
+  for (const [n, url] of subscribers.urls.entries())
+    await expect(201, api.post('/api/v1/admin/webhooks/subscriptions', { name: `site ${n}`, url, secret: SECRET }));
   const token = await addToken(both.configFile, 'technician', 'operator');
   answer(pty);
   return {
@@ -110,8 +118,8 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
   };
 }
 
-/** Once, before the site's own time: its records and its subscriptions. */
-async function prepare(both: Both, urls: readonly string[]): Promise<void> {
+/** Once, before the site's own time: its records. */
+async function prepare(both: Both): Promise<void> {
   const api = apiOf(both);
   await expect(201, api.post('/api/v1/dictionaries', dictionary));
   const records = Array.from({ length: RECORDS }, (_, n) => ({
@@ -120,10 +128,18 @@ async function prepare(both: Both, urls: readonly string[]): Promise<void> {
     data: dataOf(n),
   }));
   await expect(200, sendBundle(api, records));
-  for (const [n, url] of urls.entries())
-    await expect(201, api.post('/api/v1/admin/webhooks/subscriptions', { name: `site ${n}`, url, secret: SECRET }));
   await drained(api);
   await both.stop();
+}
+
+/**
+ * As a quarter of an hour after a start: both write-ahead logs have their full size and are written over. While a file grows, each
+ * flush commits ext4's journal: 13 KB more for each.
+ */
+async function growLogs(both: Both, api: HubApi): Promise<void> {
+  await writeEntries(both.client, WAL_BYTES / ENTRY_BYTES, ENTRY_BYTES);
+  for (let n = 0; n < WAL_CHANGES; n++) await create(api, DICTIONARY, `before ${n}`, dataOf(n));
+  await drained(api);
 }
 
 /** ext4 on a loop device: its statistics are this box's writes with the journal. Needs root. */
