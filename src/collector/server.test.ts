@@ -17,25 +17,6 @@ import { type Disk, realDisk } from './stored-log.ts';
 import { addDeviceToken, revokeDeviceTokens } from './tokens.ts';
 
 describe('a collector', () => {
-  it('stores what is pushed, answers so, and has it after a restart', async (t) => {
-    const { dir, port, stop } = await start(t);
-    const client = connect(t, port);
-    assert.equal(await client.position(), 0);
-    assert.equal(await client.pushed({ after: 0, through: 10 }, { after: 10, through: 20 }), 20);
-    assert.equal(await client.pushed({ after: 5, through: 25 }), 25);
-    assert.equal(await client.position(), 25);
-    assert.equal(await client.position('box-1', 'another'), 0);
-    await refused(
-      client.pushed({ after: 26, through: 30 }),
-      Status.OUT_OF_RANGE,
-      /after_id: 26 is above the position 25/,
-    );
-    await stop();
-    const again = connect(t, (await start(t, { dir })).port);
-    assert.equal(await again.position(), 25);
-    assert.deepEqual(await stored(dir), words(1, 25));
-  });
-
   it('answers that something is stored, and where to resume, once it is flushed to the disk and not before', async (t) => {
     const release = Promise.withResolvers<void>();
     let [isWritten, waiting] = [false, 0];

@@ -67,26 +67,23 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
 
 // Change events take precedence over the serial log: whether some can be sent now, and whether their broker is reachable.
 
-interface Publishing {
-  status(): Pick<PublisherStatus, 'waiting' | 'publishedTotal'>;
-}
-interface Reachability {
-  state(): Pick<BrokerState, 'connected' | 'reason'>;
-}
-
 /** Rows that have not moved for so long are refused or have no partition: the serial log does not wait for them. */
 const STUCK_MS = 30_000;
 
 export class ChangeEvents {
-  readonly #publisher: Publishing;
-  readonly #broker: Reachability | undefined;
+  readonly #publisher;
+  readonly #broker;
   readonly #clock: Clock;
   #published = -1;
   /** When one was published last, or none waited. */
   #movedMs: number;
 
   /** `broker`: undefined if none is configured. */
-  constructor(publisher: Publishing, broker: Reachability | undefined, clock: Clock) {
+  constructor(
+    publisher: { status(): Pick<PublisherStatus, 'waiting' | 'publishedTotal'> },
+    broker: { state(): Pick<BrokerState, 'connected' | 'reason'> } | undefined,
+    clock: Clock,
+  ) {
     this.#publisher = publisher;
     this.#broker = broker;
     this.#clock = clock;

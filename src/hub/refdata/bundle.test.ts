@@ -13,18 +13,6 @@ function split(format: BundleFormat, text: string): readonly (readonly [string, 
 }
 
 describe('the lines of a bundle', () => {
-  it('are counted from 1, blank ones and the last without a line feed too', () => {
-    assert.deepEqual(split('ndjson', 'a\n\r\n\nbcd\r\ne'), [
-      ['line 1', 'a'],
-      ['line 2', '\r'],
-      ['line 3', ''],
-      ['line 4', 'bcd\r'],
-      ['line 5', 'e'],
-    ]);
-    assert.deepEqual(split('ndjson', 'a\n'), [['line 1', 'a']]);
-    assert.deepEqual(split('ndjson', ''), []);
-  });
-
   it('are those that lie between line feeds', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('a', 'ж', '\n', '\r') }), (text) => {

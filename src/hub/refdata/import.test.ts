@@ -179,17 +179,6 @@ describe('a bundle', () => {
     const large = temporaryRefdata(t);
     await assert.rejects(load(large, '1\n'.repeat(100_001)), { code: 'TOO_LARGE', message: /at most 100000 items/ });
   });
-
-  it('from a body that breaks off is not taken', async (t) => {
-    const at = await withTools(t);
-    async function* broken(): AsyncGenerator<Uint8Array> {
-      yield* bytes(`${JSON.stringify(tool('a'))}\n`);
-      throw new Error('the caller disconnected');
-    }
-    await assert.rejects(at.refdata.importBundle(everyone, 'ndjson', '', broken()), /disconnected/);
-    assert.equal(outboxRows(at).length, 1);
-    assert.equal((await load(at, JSON.stringify(tool('a')))).created, 1);
-  });
 });
 
 describe('an import that runs', () => {

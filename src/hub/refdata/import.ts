@@ -212,8 +212,7 @@ export class Imports {
     }
     const newest = this.#lastImport.get(importAudit);
     if (newest === undefined || newest.id <= last) throw error instanceof LinesideError ? error : this.#died(error);
-    const counts = JSON.parse(newest.details) as Omit<ImportResult, 'txTime'>;
-    const { created, updated, closed, unchanged } = counts;
+    const { created, updated, closed, unchanged } = JSON.parse(newest.details) as Omit<ImportResult, 'txTime'>;
     return { txTime: newest.at, created, updated, closed, unchanged };
   }
 

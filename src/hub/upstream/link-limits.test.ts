@@ -90,12 +90,6 @@ describe('the cap', () => {
     pace.spent(5_000, 0);
     assert.equal(pace.waitMs(1_000, 0), 6_000);
   });
-
-  it('without one nothing waits', () => {
-    const pace = new Pace(0, MAX_BYTES, 0);
-    pace.spent(1_000_000, 0);
-    assert.equal(pace.waitMs(1_000_000, 0), 0);
-  });
 });
 
 const HOUR = 3_600_000;

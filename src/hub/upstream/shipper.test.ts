@@ -109,18 +109,6 @@ describe('the shipper', () => {
     }
   });
 
-  it('resumes where its predecessor ended: nothing twice, nothing left out', async (t) => {
-    const box = new Box(t);
-    box.line.lastId = 30;
-    box.shipper.start();
-    await box.sent(30);
-    await box.stop();
-    box.line.lastId = 60;
-    box.begin().start();
-    await box.sent(60);
-    assert.deepEqual(box.transport.ids, upTo(60));
-  });
-
   it('a log that was lost with its card ends with a gap of what waited, and the new log begins', async (t) => {
     const box = new Box(t);
     const places = [{ logId: 'lost', afterId: 40, lastId: 65 }];
