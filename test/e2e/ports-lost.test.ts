@@ -1,7 +1,6 @@
 /** Ports that vanish and come back, or take nothing, and services that end and start again, with the compiled daemon. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { chmodSync, symlinkSync } from 'node:fs';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
@@ -164,32 +163,6 @@ test('a damaged memory of what was open does not keep the service from starting'
   const second = await start(ports, { at_start: 'resume' }, first.dir);
   await second.waitFor(/error cannot read which port was open before/);
   assert.equal(await second.stop(), 0);
-});
-
-/** Tries to open a path for reading as a user without privileges, and says what happened: "opened" or the error's name. */
-function openAsNobody(path: string): string {
-  const code = [
-    'import errno, os, sys',
-    'try:',
-    '    os.close(os.open(sys.argv[1], os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)); print("opened")',
-    'except OSError as error:',
-    '    print(errno.errorcode[error.errno])',
-  ].join('\n');
-  const user = ['--reuid', '65534', '--regid', '65534', '--clear-groups'];
-  return spawnSync('setpriv', [...user, '/usr/bin/python3', '-c', code, path], { encoding: 'utf8' }).stdout.trim();
-}
-
-test('another program cannot open the port while it is held here, and can afterwards', async () => {
-  const ports = temporaryDirectory();
-  const pty = namedPty(ports);
-  const daemon = await start(ports);
-  chmodSync(pty.slavePath, 0o666);
-  assert.equal(openAsNobody(pty.slavePath), 'opened', 'nothing else stands in its way');
-  await openPort(daemon.client, pty.portName);
-  assert.equal(openAsNobody(pty.slavePath), 'EBUSY');
-  await daemon.client.serial.close({});
-  assert.equal(openAsNobody(pty.slavePath), 'opened');
-  assert.equal(await daemon.stop(), 0);
 });
 
 test('a peer that never reads stalls what is sent, not what is received', async () => {

@@ -32,7 +32,7 @@ import { LinesideError } from '../../src/shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../src/shared/base/logger.ts';
 import type { Config } from '../../src/shared/config/config.ts';
 import { parseConfig } from '../../src/shared/config/parse.ts';
-import type { lineside } from '../../src/shared/proto/services.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 
 /** Each field has a number of its own, from 1. */
 function numbers<N extends string>(names: readonly N[]): Record<N, number> {
@@ -40,6 +40,9 @@ function numbers<N extends string>(names: readonly N[]): Record<N, number> {
 }
 const counterNames = Object.keys(newCounters()) as (keyof LineCounters)[];
 const counters: LineCounters = { ...numbers(counterNames), rxBytes: 2 ** 40 };
+
+const statusNames = Object.keys(lineside.v1.LogStatus.toObject(new lineside.v1.LogStatus(), { defaults: true }));
+const statusNumbers = numbers(statusNames as (keyof lineside.v1.LogStatus.$Shape)[]);
 
 export class FakeLine implements Line {
   config: LineConfig | undefined;
@@ -140,19 +143,9 @@ export class FakeLog implements Log {
   }
   async status(): Promise<LogSnapshot> {
     const head = this.entries.length;
-    const names = [
-      'usedBytes',
-      'fileBytes',
-      'maxBytes',
-      'pendingEntries',
-      'pendingBytes',
-      'lostEntries',
-      'lostBytes',
-    ] as const;
-    const more = ['prunedEntries', 'commits', 'readBudgetUsedBytes', 'waitingReaders', 'stalledReaders'] as const;
     const ids = { firstId: head === 0 ? 0 : 1, lastId: head, headId: head };
     const rest = { state: 'ok', error: '', logId: this.logId, gaps: [], setAside: '', time: 'unknown' } as const;
-    return { ...numbers([...names, ...more]), ...ids, ...rest };
+    return { ...statusNumbers, ...ids, ...rest };
   }
   bootAt(): string {
     return 'boot-1';

@@ -42,14 +42,7 @@ export function newEntry(text: string, changes: Partial<NewEntry> = {}): NewEntr
   return { dir: 1, timestampMs: 1_700_000_000_000, data: Buffer.from(text), note: '', ...changes };
 }
 
-export const everything: ReadRequest = {
-  after: 0,
-  follow: false,
-  dir: undefined,
-  sinceMs: undefined,
-  untilMs: undefined,
-  limit: undefined,
-};
+export const everything: ReadRequest = { after: 0, follow: false };
 
 export interface Collected {
   readonly entries: LogEntry[];

@@ -69,7 +69,7 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
 
     streamLog: ({ fromStart }: serial.LogStreamRequest, context: CallContext) =>
       subscribed(parts, context, ({ signal, endStalled }) => {
-        const runs = log.read({ ...wholeLog, after: fromStart ? 0 : 'live' }, signal, endStalled);
+        const runs = log.read({ after: fromStart ? 0 : 'live', follow: true }, signal, endStalled);
         standing(context, log);
         return readMessageBatches(runs, () => subscriptions.count > 1);
       }),
@@ -92,8 +92,6 @@ export async function sendPacket(
   const answer = await errorMapper.inContract(() => line.send({ payload, ...from }), trailer);
   return { ...answer, echoSeqId: packet.seqId };
 }
-
-const wholeLog = { follow: true, dir: undefined, sinceMs: undefined, untilMs: undefined, limit: undefined } as const;
 
 /** Sends the response headers now: the client knows that its subscription stands. nice-grpc sends nothing for empty ones. */
 export function standing(context: CallContext, log: Log): void {

@@ -35,11 +35,11 @@ export interface ReadRequest {
   /** Continue with live entries; otherwise end at the id that was the head at the call. */
   readonly follow: boolean;
   /** undefined: both. */
-  readonly dir: Direction | undefined;
-  readonly sinceMs: Uint64 | undefined;
-  readonly untilMs: Uint64 | undefined;
+  readonly dir?: Direction | undefined;
+  readonly sinceMs?: Uint64 | undefined;
+  readonly untilMs?: Uint64 | undefined;
   /** After the filters (with 'last': before them); undefined: none. */
-  readonly limit: number | undefined;
+  readonly limit?: number | undefined;
   /** Only what is stored, and what retention removed is missed with `after` 0 too. Not with `follow`, 'live' or 'last'. */
   readonly storedOnly?: boolean | undefined;
 }

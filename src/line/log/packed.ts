@@ -173,10 +173,10 @@ export function lastIdOf({ blocks }: Batch): number {
 
 /** Which entries a reader wants: the same rule for stored blocks (in the worker) and live entries. */
 export interface Filter {
-  readonly dir: Direction | undefined;
-  readonly sinceMs: Uint64 | undefined;
+  readonly dir?: Direction | undefined;
+  readonly sinceMs?: Uint64 | undefined;
   /** Not included. */
-  readonly untilMs: Uint64 | undefined;
+  readonly untilMs?: Uint64 | undefined;
 }
 
 export function filtersAnything({ dir, sinceMs, untilMs }: Filter): boolean {

@@ -194,12 +194,19 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #fromPage(page: Page): LogRun | undefined {
     const { replacedTo } = this.#readers;
     if (!this.#fresh && !this.#storedOnly && this.#cursor < replacedTo) {
-      this.#failure = withFile(this.#cursor + 1, replacedTo);
+      const [from, count] = [this.#cursor + 1, replacedTo - this.#cursor];
+      this.#failure = lostEntries(
+        `up to ${count} entries (ids ${from} to ${replacedTo}) were in a log file that was damaged, removed or replaced`,
+        'Read the new log from its start; `lineside status` names the file that was set aside.',
+      );
       return undefined;
     }
     if (page.removedEntries > 0) {
-      const [from, to] = [this.#cursor + 1, page.removedTo];
-      this.#failure = removed(page.removedEntries, from, to);
+      const ids = `ids ${this.#cursor + 1} to ${page.removedTo}`;
+      this.#failure = lostEntries(
+        `${page.removedEntries} entries (${ids}) were removed by retention before this reader read them`,
+        'Read from the start, read faster, or raise log.max_bytes.',
+      );
       return undefined;
     }
     const { segments } = this.#readers;
@@ -300,28 +307,15 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   }
 }
 
-function removed(entries: number, from: number, to: number): LinesideError {
-  return new LinesideError(
-    'LOG_LOST',
-    `DATA_LOSS: ${entries} entries (ids ${from} to ${to}) were removed by retention before this reader read them`,
-    { hint: 'Read from the start, read faster, or raise log.max_bytes.' },
-  );
-}
-
-function withFile(from: number, to: number): LinesideError {
-  return new LinesideError(
-    'LOG_LOST',
-    `DATA_LOSS: up to ${to - from + 1} entries (ids ${from} to ${to}) were in a log file that was damaged, removed or replaced`,
-    { hint: 'Read the new log from its start; `lineside status` names the file that was set aside.' },
-  );
+function lostEntries(what: string, hint: string): LinesideError {
+  return new LinesideError('LOG_LOST', `DATA_LOSS: ${what}`, { hint });
 }
 
 function notStored(gap: LogGap, after: number): LinesideError {
   const from = Math.max(gap.firstId, after + 1);
-  return new LinesideError(
-    'LOG_LOST',
-    `DATA_LOSS: ${lostAfter(gap, after)} entries (ids ${from} to ${gap.lastId}) could not be stored: ${gap.reason}`,
-    { hint: 'Read on after these ids; see `lineside status`.' },
+  return lostEntries(
+    `${lostAfter(gap, after)} entries (ids ${from} to ${gap.lastId}) could not be stored: ${gap.reason}`,
+    'Read on after these ids; see `lineside status`.',
   );
 }
 

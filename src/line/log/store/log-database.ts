@@ -228,9 +228,8 @@ export class LogDatabase {
 
   /** Zero: not known. */
   #stampOf(id: number): Uint64 {
-    const everything = { dir: undefined, sinceMs: undefined, untilMs: undefined };
     const [entry] = attempted(
-      () => unpack(this.#blocks.read(id - 1, id, everything, undefined).batch, { after: id - 1, upTo: id }),
+      () => unpack(this.#blocks.read(id - 1, id, {}, undefined).batch, { after: id - 1, upTo: id }),
       [],
     );
     return entry?.timestampMs ?? 0;

@@ -62,14 +62,18 @@ test('a port left exclusive by a killed process can be opened again', async (t) 
   await device.close();
 });
 
-test('another program cannot take the lock while the port is open', async (t) => {
+test('another program can neither take the lock nor open the port while it is open', async (t) => {
   const { pty, device } = await openRig(t);
+  const fd = watchedBy(t, pty);
+  // What keeps all but root out.
+  assert.equal(isExclusive(fd), true);
   const script =
     'import fcntl, os, sys\nfcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY), fcntl.LOCK_EX | fcntl.LOCK_NB)';
   const child = spawn('python3', ['-c', script, pty.slavePath], { stdio: 'ignore' });
   const [status] = await once(child, 'exit');
   assert.notEqual(status, 0);
   await device.close();
+  assert.equal(isExclusive(fd), false);
 });
 
 test('a setting that the driver drops is named, and the line gets its former settings back', async (t) => {
