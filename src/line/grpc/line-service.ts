@@ -103,7 +103,7 @@ class Session {
   async *run(requests: AsyncIterable<lineside.v1.SessionRequest>): AsyncGenerator<Buffer, void, undefined> {
     const signal = this.#signal;
     signal.addEventListener('abort', () => this.#changed(), { once: true });
-    this.#watch(this.#read(requests), () => {
+    void this.#watch(this.#read(requests), () => {
       this.#reading = false;
     });
     for (;;) {
@@ -143,7 +143,7 @@ class Session {
     this.#slots.push(slot);
     const signal = this.#signal;
     const sent = sendPacket(this.#parts, packet, { caller: this.#caller, signal, deadlineMs: undefined });
-    this.#watch(
+    void this.#watch(
       sent.then((answer) => {
         slot.answer = sessionResponse('sent', serial.SendResponse.encode(answer).finish());
       }),
@@ -157,7 +157,7 @@ class Session {
     const batches = readBatches(log, readRequest(request, log.logId), this.#subscription, isShared);
     this.#logBegun = true;
     this.#following = true;
-    this.#watch(this.#pump(batches), () => {
+    void this.#watch(this.#pump(batches), () => {
       this.#following = false;
     });
   }
@@ -173,16 +173,15 @@ class Session {
   }
 
   /** The end of the work is a change; the first failure ends the stream. */
-  #watch(work: Promise<void>, after?: () => void): void {
-    work
-      .catch((error: unknown) => {
-        // A client that disconnected fails its reader too; the signal reports that already.
-        if (!this.#signal.aborted) this.#failure ??= error;
-      })
-      .then(() => {
-        after?.();
-        this.#changed();
-      }, unreachable);
+  async #watch(work: Promise<void>, after?: () => void): Promise<void> {
+    try {
+      await work;
+    } catch (error) {
+      // A client that disconnected fails its reader too; the signal reports that already.
+      if (!this.#signal.aborted) this.#failure ??= error;
+    }
+    after?.();
+    this.#changed();
   }
 
   #changed(): void {
@@ -190,9 +189,6 @@ class Session {
     this.#change = Promise.withResolvers();
   }
 }
-
-/** Nothing in the chain above can throw. */
-function unreachable(): void {}
 
 // The state of the line and its log as lineside.v1.LineStatus.
 

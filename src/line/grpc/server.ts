@@ -7,7 +7,7 @@ import { type CallContext, createServer, type Server } from 'nice-grpc';
 import { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import { TokenReader } from '../../shared/auth/token-reader.ts';
-import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
 import { bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -209,9 +209,7 @@ async function stopAll(
   auth.close();
   standard.stop();
   subscriptions.endAll();
-  const graceOver = new AbortController();
-  const finished = Promise.all(listeners.map((listener) => listener.drained())).then(() => graceOver.abort());
-  await Promise.race([finished, pause(clock, STOP_GRACE_MS, graceOver.signal)]);
+  await endsWithin(clock, STOP_GRACE_MS, Promise.all(listeners.map((listener) => listener.drained())));
   for (const listener of listeners) await listener.cut();
 }
 

@@ -84,23 +84,11 @@ export function gapOf(entry: LogEntry, reason: string): LogGap {
 
 /** Adds a lost range to a list in order of ids; ranges that touch become one and keep the first one's reason. */
 export function addGap(gaps: LogGap[], added: LogGap): void {
-  let at = gaps.length;
-  while (at > 0 && (gaps[at - 1]?.firstId ?? 0) > added.firstId) at--;
-  const before = gaps[at - 1];
-  const after = gaps[at];
-  let merged = added;
-  let start = at;
-  let replaced = 0;
-  if (before !== undefined && before.lastId + 1 === added.firstId) {
-    merged = joined(before, merged);
-    start--;
-    replaced++;
-  }
-  if (after !== undefined && added.lastId + 1 === after.firstId) {
-    merged = joined(merged, after);
-    replaced++;
-  }
-  gaps.splice(start, replaced, merged);
+  const at = gaps.findLastIndex(({ firstId }) => firstId <= added.firstId) + 1;
+  const before = gaps.slice(Math.max(0, at - 1), at).filter(({ lastId }) => lastId + 1 === added.firstId);
+  const after = gaps.slice(at, at + 1).filter(({ firstId }) => added.lastId + 1 === firstId);
+  const merged = [...before, added, ...after].reduce(joined);
+  gaps.splice(at - before.length, before.length + after.length, merged);
 }
 
 function joined(a: LogGap, b: LogGap): LogGap {

@@ -230,12 +230,10 @@ export class Traffic {
   #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
     const reason: unknown =
       sending.abort.signal.reason ?? (sending.signal.aborted && result.accepted === 0 ? cancelled() : undefined);
-    const [code, why] =
-      reason instanceof LinesideError
-        ? ([reason.code, reason.message] as const)
-        : (['PORT_IO', error.message] as const);
+    const { code, message } =
+      reason instanceof LinesideError ? reason : { code: 'PORT_IO' as const, message: error.message };
     const done = `${result.accepted} of ${sending.payload.length} bytes had reached the port`;
-    return new LinesideError(code, `${why}; ${done}`, { cause: error });
+    return new LinesideError(code, `${message}; ${done}`, { cause: error });
   }
 
   /** The time the bytes take on the wire comes on top: 64 KiB at 300 baud are 36 minutes. */

@@ -8,7 +8,7 @@
 import { closeSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { SerialPort } from 'serialport';
-import { type Clock, systemClock, type Timer } from '../../../shared/base/clock.ts';
+import { type Clock, endsWithin, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
 import type { PortToOpen } from '../inventory.ts';
@@ -170,17 +170,13 @@ export class TtyDevice {
     attempt(() => discardBoth(guard.fd));
     attempt(() => setExclusive(guard.fd, false));
     stream.destroy();
-    await new Promise<void>((resolve) => {
-      const limit = clock.timer(CLOSE_LIMIT_MS, resolve);
-      // serialport's descriptor is the last and is closed on a pool thread: if a close waits, it is that one.
-      const closing = guard.close().then(() => bound.close());
-      void closing
-        .catch(() => {})
-        .then(() => {
-          limit.cancel();
-          resolve();
-        });
-    });
+    // serialport's descriptor is the last and is closed on a pool thread: if a close waits, it is that one.
+    const closing = guard.close().then(() => bound.close());
+    await endsWithin(
+      clock,
+      CLOSE_LIMIT_MS,
+      closing.catch(() => undefined),
+    );
   }
 
   #endBreak(): void {
