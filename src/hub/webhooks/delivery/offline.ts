@@ -195,7 +195,7 @@ export class RemoteHosts {
       host = target.addresses[0]?.address ?? host;
       if (target.addresses.some(({ address }) => isHere(address))) return undefined;
       const guard = remote.guarded ? egress : { mayCall: () => true };
-      const socket = await dialTcp({ target, signal, enter: () => {} }, { egress: guard });
+      const socket = await dialTcp({ target, signal, phase: 'connect' }, { egress: guard });
       socket.destroy();
       return { host, answers: true };
     } catch (error) {

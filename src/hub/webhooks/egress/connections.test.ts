@@ -169,7 +169,7 @@ describe('kept connections', () => {
     assert.equal(agent.options.timeout, 30_000);
     agent.options.timeout = 50;
     const target = { hostname: 'subscriber.test', port: subscriber.port, addresses: [local] };
-    const requestContext = { target, signal: new AbortController().signal, enter: () => {} };
+    const requestContext = { target, signal: new AbortController().signal, phase: 'connect' as const };
     await new Promise<void>((resolve, reject) => {
       const options = { agent, requestContext, method: 'POST' };
       const sent = request(subscriber.url(), options, (response) => response.resume().once('end', resolve));

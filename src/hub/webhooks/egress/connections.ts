@@ -28,7 +28,7 @@ export type Phase = 'resolve' | 'connect' | 'tls' | 'send' | 'wait' | 'read';
 export interface RequestContext {
   readonly target: Target;
   readonly signal: AbortSignal;
-  enter(phase: Phase): void;
+  phase: Phase;
 }
 
 export interface ConnectOptions {
@@ -49,7 +49,7 @@ const maxAddresses = 6;
 
 export async function dial(requestContext: RequestContext, connectOptions: ConnectOptions): Promise<TLSSocket> {
   const socket = await dialTcp(requestContext, connectOptions);
-  requestContext.enter('tls');
+  requestContext.phase = 'tls';
   return secured(socket, requestContext, connectOptions.trust);
 }
 
@@ -59,7 +59,7 @@ export async function dialTcp(
   { egress, connect: open = connect }: Pick<ConnectOptions, 'egress' | 'connect'>,
 ): Promise<Socket> {
   const { target, signal } = requestContext;
-  requestContext.enter('connect');
+  requestContext.phase = 'connect';
   signal.throwIfAborted();
   const addresses = target.addresses.slice(0, maxAddresses);
   const [first] = addresses;

@@ -58,7 +58,7 @@ describe('a dial', () => {
     return { hostname: 'subscriber.test', port, addresses: addresses.map((address) => ({ address, family: 4 })) };
   };
   const contextTo = (target: Target, signal = new AbortController().signal): RequestContext => {
-    return { target, signal, enter: () => {} };
+    return { target, signal, phase: 'connect' };
   };
   const connectOptions = (more: Partial<ConnectOptions>): ConnectOptions => {
     return { egress: { mayCall: () => true }, clock, trust: context(), ...more };

@@ -113,7 +113,7 @@ export class Sender {
   ): Promise<Reply> {
     attempt.target = await this.#options.egress.target(url, attempt.signal);
     attempt.signal.throwIfAborted();
-    attempt.enter('connect');
+    attempt.phase = 'connect';
     const { clock } = this.#options;
     const call = { url, headers, body, agent: this.#agent(agentKey), attempt, clock };
     try {
@@ -195,15 +195,6 @@ class Attempt implements RequestContext {
     this.#timer = clock.timer(timeoutMs, () => this.#late.abort());
   }
 
-  enter(phase: Phase): void {
-    this.phase = phase;
-  }
-
-  /** The answer may have come before. */
-  sent(): void {
-    if (this.phase === 'send') this.phase = 'wait';
-  }
-
   failureBy(error: unknown): Failure {
     if (this.#late.signal.aborted) {
       const late = lateIn(this.phase, this.host, this.#timeoutMs);
@@ -281,7 +272,7 @@ function post(call: Post): Promise<Reply> {
       // Node takes a 101 without a protocol for an ordinary answer and would keep the connection.
       if (statusCode < 200) return switched(statusCode, socket);
       attempt.status = statusCode;
-      attempt.enter('read');
+      attempt.phase = 'read';
       readAnswer(stream).then((answer) => {
         resolve({ status: statusCode, answer });
         if (answer.end !== 'whole') stream.destroy();
@@ -315,9 +306,12 @@ function requestOver({ agent, attempt, fresh }: Post, url: URL, options: Request
     socket.once('data', () => {
       attempt.answered = true;
     });
-    attempt.enter('send');
+    attempt.phase = 'send';
   });
-  request.once('finish', () => attempt.sent());
+  request.once('finish', () => {
+    // The answer may have come before.
+    if (attempt.phase === 'send') attempt.phase = 'wait';
+  });
   let informational = 0;
   const count = (): void => {
     informational += 1;

@@ -28,9 +28,10 @@ describe('a changed subscription', () => {
       { url: 'https://erp.example/other' },
       { active: false },
       { name: 'MES' },
-      { name: 'MES', dictionaries: [] },
       { scopes: ['PUBLIC'] },
       { scopes: null },
+      { name: 'MES' },
+      { dictionaries: ['tools', 'a.b'], actions: ['closed'], categories: ['dict.draft.*'] },
     ];
     for (const [at, patch] of patches.entries()) {
       clock.advance(1_000);
