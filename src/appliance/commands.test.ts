@@ -3,13 +3,13 @@ import { afterEach, beforeEach, test } from 'node:test';
 import { run } from '../cli/drive.fixture.ts';
 import { exitStatus } from '../cli/failure.ts';
 import { addApplianceCommands } from './commands.ts';
-import { dispose, newTrial, type Trial } from './setup/box.fixture.ts';
+import { newTrial, type Trial } from './setup/box.fixture.ts';
 
 let trial: Trial;
 beforeEach(() => {
   trial = newTrial();
 });
-afterEach(() => dispose(trial));
+afterEach(() => trial[Symbol.dispose]());
 
 const identity = (...argv: string[]) =>
   run(['identity', ...argv, '--root', trial.box.root], {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
 import { realDisk } from './disk.ts';
-import { dispose, dyingDisk, newTrial, PlugPulled, type Trial } from './setup/box.fixture.ts';
+import { dyingDisk, newTrial, PlugPulled, type Trial } from './setup/box.fixture.ts';
 import { type Change, commit, finish } from './transaction.ts';
 
 const change = (place: string, content: string | undefined): Change => ({
@@ -24,7 +24,7 @@ let trial: Trial;
 beforeEach(() => {
   trial = boxBefore();
 });
-afterEach(() => dispose(trial));
+afterEach(() => trial[Symbol.dispose]());
 
 function boxBefore(): Trial {
   const made = newTrial();
@@ -52,7 +52,7 @@ test('files are changed, made with their directories, and removed as one, with m
 test('cut at any step, finish() finds all of it to be done or nothing', () => {
   const kinds = new Set<string>();
   for (let steps = 1; ; steps++) {
-    const cut = boxBefore();
+    using cut = boxBefore();
     const disk = dyingDisk(steps, true);
     let done = true;
     try {
@@ -66,7 +66,6 @@ test('cut at any step, finish() finds all of it to be done or nothing', () => {
     const isOld = JSON.stringify(found) === JSON.stringify(before);
     assert.ok(isOld || JSON.stringify(found) === JSON.stringify(after), `step ${steps}: ${found.join(', ')}`);
     kinds.add(isOld ? 'old' : 'new');
-    dispose(cut);
     if (done) break;
   }
   assert.deepEqual([...kinds], ['old', 'new']);

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dispose, newTrial, PACKAGED } from '../../src/appliance/setup/box.fixture.ts';
+import { newTrial, PACKAGED } from '../../src/appliance/setup/box.fixture.ts';
 import { applySetup } from '../../src/appliance/setup/setup.ts';
 import { digestOf, listTokens } from '../../src/shared/auth/tokens.ts';
 import { ROOT, temporaryDirectory } from '../e2e/daemon.ts';
@@ -34,24 +34,20 @@ test('two boxes of a list start with their names, addresses, tokens and password
   writeFileSync(join(dir, 'boxes.csv'), 'press-04,192.168.10.24/24,secret-4\npress-05,192.168.10.25/24,secret-5\n');
   execFileSync('bash', ['-e', '-c', block('bash', 'boxes.csv')], { cwd: dir, stdio: 'pipe' });
   for (const n of [4, 5]) {
-    const trial = newTrial();
-    try {
-      const made = join(dir, `press-0${n}`);
-      for (const file of ['setup.toml', 'lineside.toml']) copyFileSync(join(made, file), join(trial.boot, file));
-      assert.deepEqual(applySetup(trial), []);
-      assert.equal(trial.etc('hostname').trim(), `press-0${n}`);
-      assert.match(trial.etc('systemd/network/10-lineside.network'), new RegExp(`Address=192\\.168\\.10\\.2${n}/24`));
-      assert.match(trial.etc('lineside/lineside.toml'), new RegExp(`username = "press-0${n}"`));
-      assert.equal(trial.etc('lineside/secrets/hub/kafka.password').trim(), `secret-${n}`);
-      const tokens = listTokens(trial.box.path('/etc/lineside/tokens.json'));
-      const own = readFileSync(join(made, 'token.txt'), 'utf8').trim();
-      assert.deepEqual(
-        tokens.map(({ name, sha256 }) => [name, sha256]),
-        [['ops', digestOf(own).toString('hex')]],
-      );
-      assert.equal(trial.card('claim.txt'), '');
-    } finally {
-      dispose(trial);
-    }
+    using trial = newTrial();
+    const made = join(dir, `press-0${n}`);
+    for (const file of ['setup.toml', 'lineside.toml']) copyFileSync(join(made, file), join(trial.boot, file));
+    assert.deepEqual(applySetup(trial), []);
+    assert.equal(trial.etc('hostname').trim(), `press-0${n}`);
+    assert.match(trial.etc('systemd/network/10-lineside.network'), new RegExp(`Address=192\\.168\\.10\\.2${n}/24`));
+    assert.match(trial.etc('lineside/lineside.toml'), new RegExp(`username = "press-0${n}"`));
+    assert.equal(trial.etc('lineside/secrets/hub/kafka.password').trim(), `secret-${n}`);
+    const tokens = listTokens(trial.box.path('/etc/lineside/tokens.json'));
+    const own = readFileSync(join(made, 'token.txt'), 'utf8').trim();
+    assert.deepEqual(
+      tokens.map(({ name, sha256 }) => [name, sha256]),
+      [['ops', digestOf(own).toString('hex')]],
+    );
+    assert.equal(trial.card('claim.txt'), '');
   }
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
@@ -12,8 +12,7 @@ const script = join(import.meta.dirname, '../../image/units/console');
 test('a status line cannot move about the screen, nor write over the fingerprint', async (t) => {
   const dir = temporaryDirectory(t);
   const command = (name: string, text: string): void => {
-    writeFileSync(join(dir, name), `#!/bin/sh\n${text}\n`);
-    chmodSync(join(dir, name), 0o755);
+    writeFileSync(join(dir, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
   };
   command('systemctl', "printf 'active\\nopen \\033[2J\\033[HFingerprint\\302\\2331m\\n'");
   command('ip', 'true');

@@ -1,7 +1,7 @@
 /** What outlives a restart of the journal: the script itself, with a journalctl that is played. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
@@ -27,8 +27,7 @@ function box(t: TestContext): Box {
   const dir = temporaryDirectory(t);
   for (const name of ['bin', 'run', 'kept']) mkdirSync(join(dir, name));
   writeFileSync(join(dir, 'journal'), '');
-  writeFileSync(join(dir, 'bin/journalctl'), journalctl(dir));
-  chmodSync(join(dir, 'bin/journalctl'), 0o755);
+  writeFileSync(join(dir, 'bin/journalctl'), journalctl(dir), { mode: 0o755 });
   const text = script
     .replaceAll('/var/lib/lineside-journal', join(dir, 'kept'))
     .replaceAll('/run/', `${dir}/run/`)

@@ -1,7 +1,7 @@
 /** The Debian package's life on a machine: installed, upgraded, removed, brought back, purged. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { type Box, bootBare, PORT } from './box.ts';
@@ -15,21 +15,16 @@ const SOCKETS = ['', '-local', '-lan', '-hub', '-hub-local', '-hub-lan']
 /** An installation waits a minute for each process, should it be slow. */
 const SLOW_MS = 200_000;
 
-/** The package as it might have been before: the same but for its version and what is given. */
-function older(box: Box, change: (root: string) => void = () => {}): void {
-  const work = mkdtempSync('/var/tmp/lineside-older-');
-  try {
-    const root = join(work, 'root');
-    execFileSync('dpkg-deb', ['--raw-extract', debianPackage(), root]);
-    const control = join(root, 'DEBIAN/control');
-    writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, `Version: ${OLDER}`));
-    change(root);
-    const deb = join(work, 'older.deb');
-    execFileSync('dpkg-deb', ['--root-owner-group', '-Znone', '--build', root, deb]);
-    copyFileSync(deb, box.path('/root/older.deb'));
-  } finally {
-    rmSync(work, { recursive: true });
-  }
+/** The package as it might have been before: the same but for its version. */
+function older(box: Box): void {
+  using work = mkdtempDisposableSync('/var/tmp/lineside-older-');
+  const root = join(work.path, 'root');
+  execFileSync('dpkg-deb', ['--raw-extract', debianPackage(), root]);
+  const control = join(root, 'DEBIAN/control');
+  writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, `Version: ${OLDER}`));
+  const deb = join(work.path, 'older.deb');
+  execFileSync('dpkg-deb', ['--root-owner-group', '-Znone', '--build', root, deb]);
+  copyFileSync(deb, box.path('/root/older.deb'));
 }
 
 /** Connects over and over, and counts the refused connections. */
@@ -185,23 +180,20 @@ describe('the Debian package', { skip: nspawnMissing(), timeout: 280_000 }, () =
 
 describe('the Debian package in a tree that is not running', { skip: nspawnMissing(), timeout: 120_000 }, () => {
   test('is installed with its users, and enabled for the first boot', () => {
-    const work = mkdtempSync('/var/tmp/lineside-tree-');
-    try {
-      for (const name of ['upper', 'overlay', 'root']) mkdirSync(join(work, name));
-      const script = `
-        mount -t overlay overlay -o lowerdir="$1",upperdir="$2/upper",workdir="$2/overlay" "$2/root"
-        cp "$3" "$2/root/root/lineside.deb"
-        mount -t proc proc "$2/root/proc"
-        chroot "$2/root" dpkg --install /root/lineside.deb 2>&1
-        chroot "$2/root" systemctl is-enabled lineside
-        chroot "$2/root" getent passwd lineside lineside-hub
-        chroot "$2/root" lineside --version`;
-      const said = execFileSync('unshare', ['-m', 'sh', '-ec', script, 'sh', trixieTree(), work, debianPackage()], {
-        encoding: 'utf8',
-      });
-      assert.match(said, /^enabled\nlineside:x:.*\nlineside-hub:x:.*\n\d+\.\d+\.\d+\n$/m);
-    } finally {
-      rmSync(work, { recursive: true });
-    }
+    using scratch = mkdtempDisposableSync('/var/tmp/lineside-tree-');
+    const work = scratch.path;
+    for (const name of ['upper', 'overlay', 'root']) mkdirSync(join(work, name));
+    const script = `
+      mount -t overlay overlay -o lowerdir="$1",upperdir="$2/upper",workdir="$2/overlay" "$2/root"
+      cp "$3" "$2/root/root/lineside.deb"
+      mount -t proc proc "$2/root/proc"
+      chroot "$2/root" dpkg --install /root/lineside.deb 2>&1
+      chroot "$2/root" systemctl is-enabled lineside
+      chroot "$2/root" getent passwd lineside lineside-hub
+      chroot "$2/root" lineside --version`;
+    const said = execFileSync('unshare', ['-m', 'sh', '-ec', script, 'sh', trixieTree(), work, debianPackage()], {
+      encoding: 'utf8',
+    });
+    assert.match(said, /^enabled\nlineside:x:.*\nlineside-hub:x:.*\n\d+\.\d+\.\d+\n$/m);
   });
 });

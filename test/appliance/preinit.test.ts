@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
@@ -71,8 +71,7 @@ function card(t: TestContext, type: string): Card {
   const at = (name: string): string => join(dir, name);
   for (const name of ['bin', 'boot', 'data', 'run', 'old/etc']) mkdirSync(at(name), { recursive: true });
   for (const name of commands) {
-    writeFileSync(at(`bin/${name}`), stub);
-    chmodSync(at(`bin/${name}`), 0o755);
+    writeFileSync(at(`bin/${name}`), stub, { mode: 0o755 });
   }
   const run = (command: string, input = ''): string => {
     const { status, stdout, stderr } = spawnSync('sh', ['-ec', command], {

@@ -1,7 +1,7 @@
 /** The units as Debian 13's systemd judges them: no fault in any, and exposed no further than was set. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempDisposableSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { nspawnMissing, trixieTree } from './nspawn.ts';
@@ -22,13 +22,9 @@ describe('the units before Debian 13', { skip: nspawnMissing() }, () => {
 
   /** Runs a command in the tree with a directory of this test's own at the path it is given. */
   function inTree(command: (dir: string) => readonly string[], fill: (dir: string) => void) {
-    const dir = mkdtempSync(join(tree, 'tmp/units-'));
-    try {
-      fill(dir);
-      return spawnSync('chroot', [tree, ...command(`/tmp/${basename(dir)}`)], { encoding: 'utf8', timeout: 60_000 });
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
+    using dir = mkdtempDisposableSync(join(tree, 'tmp/units-'));
+    fill(dir.path);
+    return spawnSync('chroot', [tree, ...command(`/tmp/${basename(dir.path)}`)], { encoding: 'utf8', timeout: 60_000 });
   }
 
   function exposure(unit: string, threshold: number, change: (text: string) => string = (text) => text) {

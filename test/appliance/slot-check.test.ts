@@ -1,7 +1,7 @@
 /** The health check of a slot on trial: the script itself, with a systemctl, a clock and a lineside that are played. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
@@ -15,8 +15,7 @@ function played(t: TestContext, trying: string, life: Life): { done: string[]; s
   const dir = temporaryDirectory(t);
   const at = (name: string): string => join(dir, name);
   const tool = (name: string, text: string): void => {
-    writeFileSync(at(`bin/${name}`), `#!/bin/sh\n${text}\n`);
-    chmodSync(at(`bin/${name}`), 0o755);
+    writeFileSync(at(`bin/${name}`), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
   };
   mkdirSync(at('bin'));
   const lives = Array.from({ length: 700 }, (_, second) => `${life(second).join(' ')}\n`);

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, test } from 'node:test';
 import { connect, createServer } from 'node:tls';
 import { realDisk } from '../disk.ts';
-import { dispose, identityFiles, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
+import { identityFiles, identityIn, newTrial, type Trial } from '../setup/box.fixture.ts';
 import { commit } from '../transaction.ts';
 import {
   avahiService,
@@ -27,7 +27,7 @@ beforeEach(() => {
   trial = newTrial();
   commit(trial.box, realDisk, planIdentity(trial.box, names, NOW_MS).changes);
 });
-afterEach(() => dispose(trial));
+afterEach(() => trial[Symbol.dispose]());
 
 const file = (place: string): string => trial.box.text(`/etc/lineside/${place}`) ?? '';
 const whole = (): Identity => identityIn(trial);
@@ -105,9 +105,8 @@ test('another name or two years left ask for renewal, a clock that was never set
   assert.equal(needsRenewal(identity, names, NOW_MS + 9 * YEAR_MS), true);
 });
 
-test('parts that do not belong together are distinguished from a whole identity', (t) => {
-  const other = newTrial();
-  t.after(() => dispose(other));
+test('parts that do not belong together are distinguished from a whole identity', () => {
+  using other = newTrial();
   commit(other.box, realDisk, planIdentity(other.box, names, NOW_MS).changes);
   for (const place of identityFiles) {
     const own = file(place);
@@ -131,9 +130,4 @@ test("the package's record is that of a box without an identity", () => {
   const packaged = readFileSync(new URL('../../../systemd/avahi/lineside.service', import.meta.url), 'utf8');
   assert.equal(packaged, avahiService({}));
   assert.deepEqual(records(packaged), ['http=8443']);
-});
-
-test('a box with an identity says who it is, the fingerprint without colons', () => {
-  const xml = avahiService({ deviceId: 'gate-7', caFingerprint: 'AB:CD:EF' });
-  assert.deepEqual(records(xml), ['http=8443', 'id=gate-7', 'fp=abcdef']);
 });

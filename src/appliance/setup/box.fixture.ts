@@ -21,7 +21,8 @@ import { type Disk, realDisk } from '../disk.ts';
 import { findIdentity, type Identity } from '../identity/identity.ts';
 import type { SetupParts } from './setup-state.ts';
 
-export interface Trial extends SetupParts {
+/** Removed at its end. */
+export interface Trial extends SetupParts, Disposable {
   readonly dir: string;
   readonly logged: string[];
   put(name: string, text: string | Buffer): void;
@@ -66,6 +67,7 @@ export function trialIn(dir: string, disk: Disk): Trial {
     card: (name) => (existsSync(join(boot, name)) ? readFileSync(join(boot, name), 'utf8') : ''),
     etc: (path) => (existsSync(join(root, 'etc', path)) ? readFileSync(join(root, 'etc', path), 'utf8') : ''),
     with: (other) => trialIn(dir, other),
+    [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }),
   };
 }
 
@@ -84,10 +86,6 @@ export function identityIn({ box }: Trial): Identity {
   const found = findIdentity(box);
   assert.ok(found.kind === 'whole', JSON.stringify(found));
   return found.identity;
-}
-
-export function dispose(trial: Trial): void {
-  rmSync(trial.dir, { recursive: true, force: true });
 }
 
 export class PlugPulled extends Error {}

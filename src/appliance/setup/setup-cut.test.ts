@@ -9,17 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { listTokens } from '../../shared/auth/tokens.ts';
 import { realDisk } from '../disk.ts';
-import {
-  dispose,
-  dyingDisk,
-  identityIn,
-  inMemory,
-  newTrial,
-  PACKAGED,
-  PlugPulled,
-  type Trial,
-  trialIn,
-} from './box.fixture.ts';
+import { dyingDisk, identityIn, inMemory, newTrial, PACKAGED, PlugPulled, type Trial, trialIn } from './box.fixture.ts';
 import { applySetup } from './setup.ts';
 import { wirelessKey } from './setup-plan.ts';
 
@@ -57,7 +47,7 @@ before(() => {
 });
 after(() => {
   rmSync(work, { recursive: true, force: true });
-  dispose(settled);
+  settled[Symbol.dispose]();
 });
 
 let rounds = 0;
@@ -103,7 +93,7 @@ function demandGood(trial: Trial, where: string): void {
 /** Dies at each nth step in turn until one set-up needs no more; answers how many there are. */
 function cutEverywhere(from: Trial, forgets: boolean, stride: number): number {
   for (let nth = 1; ; nth += stride) {
-    const trial = copyOf(from);
+    using trial = copyOf(from);
     const where = `step ${nth}${forgets ? ', unflushed names forgotten' : ''}`;
     const disk = dyingDisk(nth, forgets);
     try {
@@ -113,7 +103,6 @@ function cutEverywhere(from: Trial, forgets: boolean, stride: number): number {
     }
     assert.ok(holdsSecrets(trial), `${where}: a secret is lost`);
     demandGood(trial, where);
-    dispose(trial);
     if (disk.count() < nth) return disk.count();
   }
 }
@@ -124,31 +113,26 @@ test('a plug pulled at any step leaves what the next start makes whole', () => {
 });
 
 test('so it is on a new card, where the identity is made too', () => {
-  const fresh = newTrial();
+  using fresh = newTrial();
   fresh.put('setup.toml', SETUP);
   fresh.put('lineside.toml', CONFIG);
-  try {
-    assert.ok(cutEverywhere(fresh, true, 11) > 80);
-  } finally {
-    dispose(fresh);
-  }
+  assert.ok(cutEverywhere(fresh, true, 11) > 80);
 });
 
 test('a plug pulled twice, the second time while the first is made good, is no worse', () => {
   for (let first = 22; first < 54; first += 5) {
-    const trial = copyOf(settled);
+    using trial = copyOf(settled);
     assert.throws(() => applySetup(trial.with(dyingDisk(first, true))), PlugPulled);
     assert.throws(() => applySetup(trial.with(dyingDisk(1 + (first % 2), true))), PlugPulled);
     assert.ok(holdsSecrets(trial));
     demandGood(trial, `step ${first}`);
-    dispose(trial);
   }
 });
 
 test('a process killed between two of its renames is no worse', () => {
   for (const nth of [1, 4, 8]) {
     const call = 'rename';
-    const trial = copyOf(settled);
+    using trial = copyOf(settled);
     const inject = ['-f', '-qq', '-o', '/dev/null', '-e', `inject=${call}:signal=KILL:when=${nth}`];
     const apply = ['setup', 'apply', '--boot', trial.boot, '--root', trial.box.root];
     const node = [process.execPath, '--import', 'tsx', join(import.meta.dirname, '../../main.ts')];
@@ -156,12 +140,11 @@ test('a process killed between two of its renames is no worse', () => {
     assert.equal(ended.signal, 'SIGKILL', `${call} ${nth}: ${ended.stderr}`);
     assert.ok(holdsSecrets(trial));
     demandGood(trial, `killed at ${call} ${nth}`);
-    dispose(trial);
   }
 });
 
 test('a card that cannot be written to keeps its files, the box gets the rest, and the next start tries again', () => {
-  const trial = copyOf(settled);
+  using trial = copyOf(settled);
   const readOnly = (): never => {
     throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
   };
@@ -182,7 +165,6 @@ test('a card that cannot be written to keeps its files, the box gets the rest, a
   assert.deepEqual(applySetup(locked), []);
   assert.ok(!locked.logged.join('\n').includes('is applied'), 'not applied a second time');
   demandGood(trial, 'written to again');
-  dispose(trial);
 });
 
 /** A box on which everything is in place, and whose card still has the secrets. */
@@ -192,30 +174,28 @@ function beforeTaking(): Trial {
     assert.throws(() => applySetup(trial.with(dyingDisk(steps, false))), PlugPulled);
     const isDone = trial.etc('lineside/setup/taking.json') !== '' && !trial.box.has('/etc/lineside/setup/pending');
     if (isDone) return trial;
-    dispose(trial);
+    trial[Symbol.dispose]();
   }
 }
 
 test('an overwriting of the card that is torn at any byte is ended, and no half of a secret is believed', () => {
-  const taking = beforeTaking();
-  const ended = copyOf(taking);
+  using taking = beforeTaking();
+  using ended = copyOf(taking);
   assert.deepEqual(applySetup(ended), []);
   const [old, taken] = [SETUP, ended.card('setup.toml')];
   for (let at = 1; at < old.length; at += 11) {
     for (const mixed of [taken.slice(0, at) + old.slice(at), old.slice(0, at) + taken.slice(at)]) {
-      const trial = copyOf(taking);
+      using trial = copyOf(taking);
       trial.put('setup.toml', mixed);
       demandGood(trial, `torn at ${at}`);
-      dispose(trial);
     }
   }
 });
 
 test('secrets that were replaced on the card while the first were being taken count', () => {
-  const trial = beforeTaking();
+  using trial = beforeTaking();
   trial.put('setup.toml', SETUP.replace(PSK, 'another one instead'));
   assert.deepEqual(applySetup(trial), []);
   assert.ok(trial.etc('wpa_supplicant/wpa_supplicant-wlan0.conf').includes(wirelessKey('another one instead', 's')));
   assert.ok(!trial.card('setup.toml').includes('another one'));
-  dispose(trial);
 });

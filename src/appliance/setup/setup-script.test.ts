@@ -1,11 +1,11 @@
 /** The script that runs at each start of the box: it starts Node only where there is something to do. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { revokeToken } from '../../shared/auth/token-file.ts';
-import { dispose, newTrial, type Trial } from './box.fixture.ts';
+import { newTrial, type Trial } from './box.fixture.ts';
 
 const script = join(import.meta.dirname, '../../../image/units/setup');
 const main = join(import.meta.dirname, '../../main.ts');
@@ -21,11 +21,10 @@ beforeEach(() => {
     lineside: `echo node >>${trial.dir}/did\nexec ${process.execPath} --import tsx ${main} "$@"`,
   };
   for (const [name, body] of Object.entries(programs)) {
-    writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`);
-    chmodSync(join(bin, name), 0o755);
+    writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
   }
 });
-afterEach(() => dispose(trial));
+afterEach(() => trial[Symbol.dispose]());
 
 /** What one start did: "rw", "node", "ro". */
 function start(facts = ''): string[] {

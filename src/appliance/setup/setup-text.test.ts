@@ -1,12 +1,12 @@
 /** setup.toml as text: taking secrets out, the example, and what single values may be. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { parse, stringify } from 'smol-toml';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { networkFiles, storedPsk, wpaFile } from './network-files.ts';
 import { addressFault, gatewayFault, judgeSetup, sshKeyFault } from './setup-file.ts';
 import { setupExample, setupKeys, tokenKeys, withoutSecrets } from './setup-keys.ts';
@@ -109,7 +109,7 @@ test('a public key is distinguished from everything else', () => {
   }
 });
 
-test('wpa_supplicant reads a name and a key, whatever they are made of', () => {
+test('wpa_supplicant reads a name and a key, whatever they are made of', (t) => {
   // The vector of IEEE 802.11, J.4.3.
   const vector = 'f42c6fc52df0ebef9ebb4b90b38a5f902e83fe1b135a70e23aed762e9710a12e';
   assert.equal(wirelessKey('password', 'IEEE'), vector);
@@ -120,25 +120,21 @@ test('wpa_supplicant reads a name and a key, whatever they are made of', () => {
   assert.equal(storedPsk(file, hostile), wifi.psk);
   assert.equal(storedPsk(file, 'another'), undefined);
   assert.equal(storedPsk(wpaFile({ ...wifi, psk: '' }), hostile), undefined);
-  const dir = mkdtempSync(join(tmpdir(), 'lineside-wpa-'));
-  try {
-    for (const [psk, management] of [
-      [wifi.psk, 'key_mgmt: 0x2'],
-      ['', 'key_mgmt: 0x4'],
-    ] as const) {
-      writeFileSync(join(dir, 'wpa.conf'), wpaFile({ ...wifi, psk }).replace('/run/wpa_supplicant', dir));
-      // It exits because the interface is missing, after it has read the file.
-      const args = ['-c', join(dir, 'wpa.conf'), '-i', 'none-such0', '-D', 'wired', '-dd'];
-      const said = spawnSync('/usr/sbin/wpa_supplicant', args, { encoding: 'utf8', timeout: 10_000 }).stdout;
-      assert.equal(said.match(/start of a new network block/g)?.length, 1, said);
-      assert.ok(
-        said.includes(`ssid - hexdump_ascii(len=${Buffer.byteLength(hostile)})`) && said.includes(management),
-        said,
-      );
-      assert.doesNotMatch(said, /Invalid|failed to parse/);
-    }
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
+  const dir = temporaryDirectory(t);
+  for (const [psk, management] of [
+    [wifi.psk, 'key_mgmt: 0x2'],
+    ['', 'key_mgmt: 0x4'],
+  ] as const) {
+    writeFileSync(join(dir, 'wpa.conf'), wpaFile({ ...wifi, psk }).replace('/run/wpa_supplicant', dir));
+    // It exits because the interface is missing, after it has read the file.
+    const args = ['-c', join(dir, 'wpa.conf'), '-i', 'none-such0', '-D', 'wired', '-dd'];
+    const said = spawnSync('/usr/sbin/wpa_supplicant', args, { encoding: 'utf8', timeout: 10_000 }).stdout;
+    assert.equal(said.match(/start of a new network block/g)?.length, 1, said);
+    assert.ok(
+      said.includes(`ssid - hexdump_ascii(len=${Buffer.byteLength(hostile)})`) && said.includes(management),
+      said,
+    );
+    assert.doesNotMatch(said, /Invalid|failed to parse/);
   }
 });
 

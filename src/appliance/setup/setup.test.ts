@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { copyFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, type TestContext, test } from 'node:test';
+import { afterEach, beforeEach, test } from 'node:test';
 import { addToken, revokeToken } from '../../shared/auth/token-file.ts';
 import { digestOf, listTokens } from '../../shared/auth/tokens.ts';
 import { etcEntries } from '../backup/backup-archive.ts';
-import { dispose, identityFiles, identityIn, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
+import { identityFiles, identityIn, newTrial, PACKAGED, type Trial } from './box.fixture.ts';
 import { applySetup } from './setup.ts';
 import { wirelessKey } from './setup-plan.ts';
 
@@ -38,7 +38,7 @@ let trial: Trial;
 beforeEach(() => {
   trial = newTrial();
 });
-afterEach(() => dispose(trial));
+afterEach(() => trial[Symbol.dispose]());
 
 const tokens = (of = trial) => listTokens(of.box.path('/etc/lineside/tokens.json'));
 const errors = (): string => trial.card('setup-errors.txt');
@@ -66,9 +66,8 @@ test('a card without files makes a box with an identity, DHCP, no SSH, and a cla
     assert.equal(trial.etc(absent), '');
 });
 
-test('nothing is shared between two cards flashed from one image', (t) => {
-  const other = newTrial();
-  t.after(() => dispose(other));
+test('nothing is shared between two cards flashed from one image', () => {
+  using other = newTrial();
   for (const one of [trial, other]) applySetup(one);
   for (const file of [...identityFiles, 'tokens.json', 'setup/claim']) {
     assert.notEqual(trial.etc(`lineside/${file}`), '', file);
@@ -279,15 +278,14 @@ test('a box whose first card is faulty can be reached all the same', () => {
   assert.equal(tokens().length, 1);
 });
 
-test('claim.txt goes once the claim token is revoked, by command or by setup.toml, and there is no second one', (t) => {
+test('claim.txt goes once the claim token is revoked, by command or by setup.toml, and there is no second one', () => {
   applied();
   revokeToken(trial.box.path('/etc/lineside/tokens.json'), 'claim');
   applied();
   assert.deepEqual([trial.card('claim.txt'), trial.etc('lineside/setup/claim'), tokens().length], ['', '', 0]);
   assert.doesNotMatch(trial.box.text('/run/lineside-console/issue') ?? '', /lsd_/);
 
-  const second = newTrial();
-  t.after(() => dispose(second));
+  using second = newTrial();
   second.put('setup.toml', '[[token]]\nname = "claim"\nrevoke = true\n');
   assert.match(
     applySetup(second).join(),
@@ -301,9 +299,8 @@ test('claim.txt goes once the claim token is revoked, by command or by setup.tom
   assert.deepEqual([second.card('claim.txt'), tokens(second).map(({ name }) => name)], ['', ['all']]);
 });
 
-test('what a backup brings back counts: the set-up does not go over it, nor show a claim token that is none any more', (t) => {
-  const other = newTrial();
-  t.after(() => dispose(other));
+test('what a backup brings back counts: the set-up does not go over it, nor show a claim token that is none any more', () => {
+  using other = newTrial();
   for (const one of [trial, other]) {
     one.put('lineside.toml', PACKAGED);
     one.put('setup.toml', '');
@@ -390,20 +387,19 @@ test('a secret that only another box has is asked for again', () => {
 });
 
 /** The next start of a box whose data partition cannot be used: the card as it is, in memory nothing but the image's files. */
-function withDataLost(t: TestContext): Trial {
+function withDataLost(): Trial {
   const next = newTrial();
-  t.after(() => dispose(next));
   for (const name of readdirSync(trial.boot)) copyFileSync(join(trial.boot, name), join(next.boot, name));
   return next;
 }
 
-test('without its data a box applies a card without secrets again: keys, tokens by hash, network, no claim token', (t) => {
+test('without its data a box applies a card without secrets again: keys, tokens by hash, network, no claim token', () => {
   const secrets = /psk = .*\n|token = .*\n|\[secrets\][^]*/g;
   const hash = `hash = "${digestOf(TOKEN).toString('hex')}"\n`;
   const revoked = '[[token]]\nname = "claim"\nrevoke = true\n';
   trial.put('setup.toml', `${WHOLE.replace(/\[network\.wifi\][^[]*/, '').replaceAll(secrets, '')}${hash}${revoked}`);
   applied();
-  const next = withDataLost(t);
+  using next = withDataLost();
   assert.deepEqual(applySetup(next), []);
   assert.equal(next.etc('ssh/lineside/authorized_keys').trim(), KEY);
   assert.match(next.etc('systemd/network/10-lineside.network'), /Address=192\.168\.10\.20\/24/);
@@ -415,10 +411,10 @@ test('without its data a box applies a card without secrets again: keys, tokens 
   assert.notEqual(identityIn(next).caFingerprint, identityIn(trial).caFingerprint);
 });
 
-test('without its data a box applies nothing of a card whose secrets were moved: DHCP, no keys, a claim token', (t) => {
+test('without its data a box applies nothing of a card whose secrets were moved: DHCP, no keys, a claim token', () => {
   trial.put('setup.toml', WHOLE);
   applied();
-  const next = withDataLost(t);
+  using next = withDataLost();
   assert.equal(applySetup(next).filter((fault) => /was moved onto a box/.test(fault)).length, 2);
   assert.deepEqual(
     [next.etc('ssh/lineside/authorized_keys'), next.etc('systemd/network/10-lineside.network')],
@@ -432,11 +428,12 @@ test('without its data a box applies nothing of a card whose secrets were moved:
   assert.match(next.card('claim.txt'), /lsd_/);
 });
 
-test('without its data a box has no token that was moved off the card; if none is left, a claim token and nothing of the file', (t) => {
+test('without its data a box has no token that was moved off the card; if none is left, a claim token and nothing of the file', () => {
   const box = `[box]\nhostname = "b"\n[[token]]\nname = "ops"\nroles = ["operator", "reader"]\ntoken = "${TOKEN}"\n`;
   trial.put('setup.toml', box);
   applied();
-  const [next, locked] = [withDataLost(t), withDataLost(t)];
+  using next = withDataLost();
+  using locked = withDataLost();
   assert.deepEqual(applySetup(next), []);
   assert.deepEqual([tokens(next).map(({ name }) => name), next.etc('hostname').trim()], [['claim'], 'b']);
   locked.put('setup.toml', `${trial.card('setup.toml')}[[token]]\nname = "claim"\nrevoke = true\n`);

@@ -1,7 +1,7 @@
 /** A support bundle of pieces that were planted: what fails or hangs is left out and named, and all that is in it was redacted. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { newToken } from '../../shared/auth/tokens.ts';
@@ -129,8 +129,7 @@ describe('a bundle', () => {
       `box lineside[1]: warn refused token=${newToken()} x`,
       'box sshd: Authorization: Basic SHVudGVyMi00NzI0',
     ];
-    writeFileSync(join(dir, 'journalctl'), `#!/bin/sh\ncat <<'EOF'\n${said.join('\n')}\nEOF\n`);
-    chmodSync(join(dir, 'journalctl'), 0o755);
+    writeFileSync(join(dir, 'journalctl'), `#!/bin/sh\ncat <<'EOF'\n${said.join('\n')}\nEOF\n`, { mode: 0o755 });
     const [part] = await journal.collect(context);
     assert.ok(part !== undefined && isPart(part) && typeof part.content === 'string');
     const text = new Redactor().text(part.content);
