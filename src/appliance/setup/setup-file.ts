@@ -2,7 +2,7 @@
 
 import ipaddr from 'ipaddr.js';
 import { cidrFault } from '../../shared/config/cidr.ts';
-import { isTable, unknownKey } from '../../shared/config/parse.ts';
+import { isTable, valuesIn } from '../../shared/config/parse.ts';
 import { checkValue, type Fault } from '../../shared/config/values.ts';
 import { type SetupKey, setupKeys, TAKEN, tokenKeys } from './setup-keys.ts';
 import { type TokenSpec, tokenFaults } from './token-specs.ts';
@@ -50,8 +50,7 @@ export interface Judged {
 export function judgeSetup(document: Table): Judged {
   const faults: Fault[] = [];
   const { token, secrets, ...rest } = document;
-  const values = new Map<string, unknown>(setupKeys.map(({ key }) => [key.path, key.schema.default]));
-  readSections(rest, '', values, faults);
+  const values = checkedValues(setupKeys, rest, [...SECTIONS, 'token', 'secrets'], faults);
   const network = networkOf(values, 'network' in rest && isTable(rest.network) && 'wifi' in rest.network, faults);
   const sshKeys = values.get('ssh.keys') as readonly string[];
   sshKeys.forEach((key, i) => {
@@ -70,33 +69,19 @@ export function judgeSetup(document: Table): Judged {
   return { setup: { hostname, timeServers, network, sshKeys, tokens, secrets: readSecrets(secrets, faults) }, faults };
 }
 
-function readSections(table: Table, prefix: string, into: Map<string, unknown>, faults: Fault[]): void {
-  for (const [name, value] of Object.entries(table)) {
-    const path = prefix + name;
-    const found = setupKeys.find(({ key }) => key.path === path);
-    if (SECTIONS.includes(path)) {
-      if (isTable(value)) readSections(value, `${path}.`, into, faults);
-      else faults.push({ path, message: `is a section: write [${path}]` });
-    } else if (found !== undefined) readValue(found, value, path, into, faults);
-    else faults.push(unknownKey(path, value, [...SECTIONS, 'token', 'secrets'], pathsOf(setupKeys)));
-  }
-}
-
-function readValue(
-  { key, secret }: SetupKey,
-  raw: unknown,
-  path: string,
-  into: Map<string, unknown>,
-  faults: Fault[],
-): void {
-  const judged = checkValue(key.schema, raw);
-  if ('value' in judged) into.set(key.path, judged.value);
-  // The fault shows the value.
-  else faults.push({ path, message: secret === true ? 'must be a string in quotes' : judged.fault });
-}
-
-function pathsOf(keys: readonly SetupKey[]): string[] {
-  return keys.map(({ key }) => key.path);
+/** The value of each key: its default where it is missing or faulty. */
+function checkedValues(keys: readonly SetupKey[], table: Table, sections: readonly string[], faults: Fault[]): Values {
+  const paths = keys.map(({ key }) => key.path);
+  const written = new Map(valuesIn(table, { paths, sections }, faults));
+  const valueOf = ({ key: { path, schema }, secret }: SetupKey): unknown => {
+    if (!written.has(path)) return schema.default;
+    const judged = checkValue(schema, written.get(path));
+    if ('value' in judged) return judged.value;
+    // The fault shows the value.
+    faults.push({ path, message: secret === true ? 'must be a string in quotes' : judged.fault });
+    return schema.default;
+  };
+  return new Map(keys.map((one) => [one.key.path, valueOf(one)]));
 }
 
 function networkOf(values: Values, hasWifi: boolean, faults: Fault[]): Network {
@@ -145,14 +130,9 @@ function readTokens(raw: unknown, faults: Fault[]): TokenSpec[] {
     return [];
   }
   return raw.map((table: Table, i) => {
-    const values = new Map<string, unknown>(tokenKeys.map(({ key }) => [key.path, key.schema.default]));
-    for (const [name, value] of Object.entries(table)) {
-      const found = tokenKeys.find(({ key }) => key.path === name);
-      const path = `token[${i}].${name}`;
-      const names = pathsOf(tokenKeys);
-      if (found === undefined) faults.push({ ...unknownKey(name, value, names, names), path });
-      else readValue(found, value, path, values, faults);
-    }
+    const own: Fault[] = [];
+    const values = checkedValues(tokenKeys, table, [], own);
+    faults.push(...own.map(({ path, message }) => ({ path: `token[${i}].${path}`, message })));
     return Object.fromEntries(values) as unknown as TokenSpec;
   });
 }

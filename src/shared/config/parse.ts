@@ -28,8 +28,7 @@ interface Sources {
 export function parseConfig(table: Readonly<Record<string, unknown>>, env: Environment): Parsed {
   const faults: Fault[] = [];
   const warnings: string[] = [];
-  const file = new Map<string, unknown>();
-  flatten(table, '', file, faults);
+  const file = new Map(valuesIn(table, { paths, oldPaths, sections }, faults));
   unknownVariables(env, faults);
   const settings = new Map(keys.map((key) => [key.path, settle(key, { file, env, faults, warnings })]));
   const config = assemble(settings, faults, env.CREDENTIALS_DIRECTORY);
@@ -39,7 +38,7 @@ export function parseConfig(table: Readonly<Record<string, unknown>>, env: Envir
 
 const paths: readonly string[] = keys.map(({ path }) => path);
 const oldPaths: readonly string[] = keys.flatMap(({ schema }) => schema['x-old-path'] ?? []);
-const sections = new Set(paths.flatMap(parents));
+const sections: readonly string[] = [...new Set(paths.flatMap(parents))];
 
 /** serial.line.port: serial, serial.line. */
 function parents(path: string): string[] {
@@ -47,23 +46,32 @@ function parents(path: string): string[] {
   return parts.slice(1).map((_, i) => parts.slice(0, i + 1).join('.'));
 }
 
-function flatten(
+interface KnownKeys {
+  readonly paths: readonly string[];
+  /** Accepted, and never suggested. */
+  readonly oldPaths?: readonly string[];
+  readonly sections: readonly string[];
+}
+
+/** The values of known keys by their paths, and a fault for each other key. */
+export function valuesIn(
   table: Readonly<Record<string, unknown>>,
-  prefix: string,
-  into: Map<string, unknown>,
+  known: KnownKeys,
   faults: Fault[],
-) {
-  for (const [name, value] of Object.entries(table)) {
+  prefix = '',
+): (readonly [path: string, value: unknown])[] {
+  const { paths, oldPaths = [], sections } = known;
+  return Object.entries(table).flatMap(([name, value]) => {
     const path = prefix + name;
-    if (sections.has(path)) {
-      if (isTable(value)) flatten(value, `${path}.`, into, faults);
-      else faults.push({ path, message: `is a section: write [${path}]` });
-    } else if (paths.includes(path) || oldPaths.includes(path)) {
-      into.set(path, value);
-    } else {
-      faults.push(unknownKey(path, value, [...sections], paths));
-    }
-  }
+    if (sections.includes(path) && isTable(value)) return valuesIn(value, known, faults, `${path}.`);
+    if (paths.includes(path) || oldPaths.includes(path)) return [[path, value] as const];
+    faults.push(sections.includes(path) ? notTable(path) : unknownKey(path, value, known));
+    return [];
+  });
+}
+
+function notTable(path: string): Fault {
+  return { path, message: `is a section: write [${path}]` };
 }
 
 export function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -71,8 +79,8 @@ export function isTable(value: unknown): value is Readonly<Record<string, unknow
   return typeof value === 'object' && value !== null && [Object.prototype, null].includes(Object.getPrototypeOf(value));
 }
 
-export function unknownKey(path: string, value: unknown, sections: readonly string[], keys: readonly string[]): Fault {
-  const [what, known] = isTable(value) ? ['no such section', sections] : ['no such key', keys];
+function unknownKey(path: string, value: unknown, { sections, paths }: KnownKeys): Fault {
+  const [what, known] = isTable(value) ? ['no such section', sections] : ['no such key', paths];
   return { path, message: what + suggestion(path, known) };
 }
 
