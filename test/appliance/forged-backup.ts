@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { type BackupList, listHashName, listName } from '../../src/appliance/backup/backup-archive.ts';
 import { sha256 } from '../../src/appliance/hash.ts';
-import { type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
+import { plainFile, type TarEntry, tarEndBytes, tarHeader, tarPadding } from '../../src/appliance/tar.ts';
 import type { Site } from './backup-site.ts';
 
 interface Changed {
@@ -25,7 +25,7 @@ export function rewrite(file: string, change: (entries: Changed[]) => unknown): 
     const size = Number.parseInt(bytes.toString('latin1', at + 124, at + 135), 8);
     const isDirectory = bytes[at + 156] === 0x35;
     const mode = Number.parseInt(bytes.toString('latin1', at + 100, at + 107), 8);
-    const entry = { path: name.replace(/\/$/, ''), isDirectory, bytes: size, mode, mtimeS: 0, owner: '', group: '' };
+    const entry = { ...plainFile(name.replace(/\/$/, ''), size, 0, mode), isDirectory };
     entries.push({ entry, content: Buffer.from(bytes.subarray(at + 512, at + 512 + size)) });
     at += 512 + size + tarPadding(size);
   }
@@ -42,17 +42,15 @@ export function rewrite(file: string, change: (entries: Changed[]) => unknown): 
 }
 
 export function directory(path: string): Changed {
-  const entry = { path, isDirectory: true, bytes: 0, mode: 0o755, mtimeS: 0, owner: '', group: '' };
-  return { entry, content: Buffer.alloc(0) };
+  return { entry: { ...plainFile(path, 0, 0, 0o755), isDirectory: true }, content: Buffer.alloc(0) };
 }
 
-function plainFile(path: string, content: string | Buffer, mode = 0o644): Changed {
-  const entry = { path, isDirectory: false, bytes: content.length, mode, mtimeS: 0, owner: '', group: '' };
-  return { entry, content: Buffer.from(content) };
+function fileOf(path: string, content: string | Buffer, mode = 0o644): Changed {
+  return { entry: plainFile(path, content.length, 0, mode), content: Buffer.from(content) };
 }
 
 export function added(file: string, path: string, content: string): void {
-  rewrite(file, (entries) => entries.unshift(plainFile(path, content)));
+  rewrite(file, (entries) => entries.unshift(fileOf(path, content)));
 }
 
 /** By an author who knows the format: the list and its hash agree with whatever was done to the entries. */
@@ -80,7 +78,7 @@ export function put(entries: Changed[], path: string, content: string | Buffer, 
     entries.splice(
       entries.findIndex(({ entry }) => !entry.path.startsWith('etc/')),
       0,
-      plainFile(path, content, mode),
+      fileOf(path, content, mode),
     );
 }
 
@@ -125,7 +123,7 @@ export function newer(file: string): void {
 
 /** A file more, whose header says something else at `at`, as another program would write it: checksum included. */
 export function forged(file: string, at: number, written: string): void {
-  const one = plainFile('etc/evil', '');
+  const one = fileOf('etc/evil', '');
   const header = tarHeader(one.entry);
   header.write(written, at, 'latin1');
   header.write('        ', 148, 'latin1');
