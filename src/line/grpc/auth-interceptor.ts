@@ -57,9 +57,7 @@ export class AuthInterceptor {
       const name = responseStream && incoming !== undefined ? this.#nameOf(incoming) : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
-        metadata.remove(CALLER);
-        metadata.remove(DEADLINE);
-        metadata.remove(STREAM);
+        for (const own of [CALLER, DEADLINE, STREAM]) metadata.remove(own);
         metadata.set(CALLER, connection.caller);
         if (name !== undefined) metadata.set(STREAM, name);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));

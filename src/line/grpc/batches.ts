@@ -1,5 +1,5 @@
 /** Runs of the log as messages of bounded size. */
-import type { LogEntry, LogGap } from '../log/entry.ts';
+import type { LogEntry } from '../log/entry.ts';
 import type { LogRun, ReadRequest } from '../log/log-api.ts';
 import type { Log } from '../log/serial-log.ts';
 import { encodeBatch, encodeEntry, type Piece } from './encode.ts';
@@ -90,7 +90,7 @@ export function* pieces(run: LogRun, bootAt: (id: number) => string): Generator<
     const boot = bootAt(entry.id);
     const last = entries[i - 1];
     if ((full || boot !== bootId) && i > start && last !== undefined) {
-      const through = gapsBefore(run.gaps, last.id, gapsDone);
+      const through = run.gaps.filter(({ firstId }) => firstId < last.id).length;
       yield { entries: entries.slice(start, i), gaps: run.gaps.slice(gapsDone, through), nextAfterId: last.id, bootId };
       bootId = boot;
       gapsDone = through;
@@ -100,12 +100,6 @@ export function* pieces(run: LogRun, bootAt: (id: number) => string): Generator<
     bytes += entry.data.length;
   }
   yield { entries: entries.slice(start), gaps: run.gaps.slice(gapsDone), nextAfterId: run.nextAfterId, bootId };
-}
-
-function gapsBefore(gaps: readonly LogGap[], id: number, from: number): number {
-  let through = from;
-  for (let gap = gaps[through]; gap !== undefined && gap.firstId < id; gap = gaps[through]) through += 1;
-  return through;
 }
 
 const noted = new WeakMap<LogEntry, LogEntry>();
@@ -135,17 +129,14 @@ const units: readonly (readonly [string, number])[] = [
 
 /** "+3 d 2 h", "-5 s": the two largest units. */
 export function signedSpan(ms: number): string {
-  const seconds = Math.round(Math.abs(ms) / 1_000);
-  const at = Math.max(
-    0,
-    units.findIndex(([, size]) => seconds >= size),
-  );
-  const parts = units.slice(seconds < 1 ? -1 : at).slice(0, 2);
-  let rest = seconds;
-  const shown = parts.map(([unit, size]) => {
+  let rest = Math.round(Math.abs(ms) / 1_000);
+  const counts = units.map(([unit, size]) => {
     const count = Math.floor(rest / size);
     rest -= count * size;
-    return `${count} ${unit}`;
+    return { count, text: `${count} ${unit}` };
   });
-  return `${ms < 0 ? '-' : '+'}${shown.filter((part, i) => i === 0 || !part.startsWith('0 ')).join(' ')}`;
+  const largest = counts.findIndex(({ count }) => count > 0);
+  const shown = counts.slice(largest).slice(0, 2);
+  const texts = shown.filter(({ count }, i) => i === 0 || count > 0).map(({ text }) => text);
+  return `${ms < 0 ? '-' : '+'}${texts.join(' ')}`;
 }

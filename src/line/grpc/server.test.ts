@@ -193,15 +193,6 @@ test('a client that does not read stops its reader, and gets every entry in orde
   }
 });
 
-test('a connection that speaks no gRPC gets no further', async () => {
-  await using s = await startTestServer();
-  const response = await fetch(`http://${s.address}/`).then(
-    () => 'answered',
-    () => 'refused',
-  );
-  assert.equal(response, 'refused');
-});
-
 const startAt = (listen: readonly string[]) => startTestServer({ grpc: { listen } });
 
 test('the Unix socket is for owner and group, calls on it have a caller each, and it goes with the service', async () => {

@@ -97,8 +97,8 @@ async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
     headId: () => head,
     onOpened: () => undefined,
     onCommitted: () => undefined,
-    onLost: (entries) => {
-      lost.entries += entries;
+    onLost: () => {
+      lost.entries += 1;
     },
     segments: {
       due: (lastId) => segments.filter(({ firstId }) => firstId <= lastId),

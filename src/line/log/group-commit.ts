@@ -31,7 +31,8 @@ interface GroupCommitOptions {
   /** The log was opened, first or again. Called before anything is appended to it. */
   readonly onOpened: (opened: Opened) => void;
   readonly onCommitted: (sizes: Appended, gaps: readonly LogGap[]) => void;
-  readonly onLost: (entries: number, bytes: number) => void;
+  /** An entry of so many bytes cannot be stored. */
+  readonly onLost: (bytes: number) => void;
   /** What the file does not know yet of the clock of entries up to the id; `written` when a commit has taken it. */
   readonly segments: {
     due(lastId: number): readonly Segment[];
@@ -333,25 +334,22 @@ export class GroupCommit {
   }
 
   #refuseWaiting(reason: string): void {
-    for (const { entry, waiter } of this.#queue.dropWaiting(reason)) {
-      this.#countLoss(entry);
-      waiter?.reject(notStored(reason));
-    }
+    this.#lose(this.#queue.dropWaiting(reason), reason);
   }
 
   #limit(): void {
     const room = this.#o.queueBytes - (this.#inFlight?.cost ?? 0);
     if (this.#queue.cost <= room) return;
     const reason = this.failure === '' ? 'entries came in faster than the disk takes them' : this.failure;
-    for (const { entry, waiter } of this.#queue.dropOldest(room, reason)) {
-      this.#countLoss(entry);
-      waiter?.reject(notStored(reason));
-    }
+    this.#lose(this.#queue.dropOldest(room, reason), reason);
   }
 
-  #countLoss(entry: LogEntry): void {
-    this.#lost++;
-    this.#o.onLost(1, entry.data.length);
+  #lose(items: readonly Item[], reason: string): void {
+    for (const { entry, waiter } of items) {
+      this.#lost++;
+      this.#o.onLost(entry.data.length);
+      waiter?.reject(notStored(reason));
+    }
   }
 
   #measurePressure(): void {

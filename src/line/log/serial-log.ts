@@ -103,7 +103,10 @@ export class SerialLog implements LineRecorder {
       headId: () => this.#nextId - 1,
       onOpened: (opened) => this.#opened(opened),
       onCommitted: (sizes, gaps) => this.#committed(sizes, gaps),
-      onLost: (entries, bytes) => this.#lost(entries, bytes),
+      onLost: (bytes) => {
+        this.#lostEntries++;
+        this.#lostBytes += bytes;
+      },
       segments: this.#marks,
     });
     this.#readers = new Readers(new Tail(options.tailBytes), this.#marks.segments, store, clock, report);
@@ -302,11 +305,6 @@ export class SerialLog implements LineRecorder {
     this.#sizes = sizes;
     this.#readers.decidedId = sizes.decidedId;
     this.#readers.wakeAll();
-  }
-
-  #lost(entries: number, bytes: number): void {
-    this.#lostEntries += entries;
-    this.#lostBytes += bytes;
   }
 
   /**
