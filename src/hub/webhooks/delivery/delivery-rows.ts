@@ -2,7 +2,7 @@
 import { messageOf } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import type { Cause, DeliveryState } from '../face.ts';
+import type { Cause, DeliveryState, WebhookStatus } from '../face.ts';
 import type { RunMs } from '../progress.ts';
 import { bodyOf, type StoredBody } from './contents.ts';
 import type { EventHead } from './planning.ts';
@@ -64,11 +64,7 @@ export interface AfterRow {
   readonly endedRunMs: RunMs | null;
 }
 
-export interface Counts {
-  readonly waiting: number;
-  readonly rejected: number;
-  readonly failed: number;
-}
+export type Counts = Pick<WebhookStatus, 'waiting' | 'rejected' | 'failed'>;
 
 const isWaiting = "state IN ('pending', 'retrying')";
 /** Must be the same texts as in the partial indexes webhook_new and webhook_again. */

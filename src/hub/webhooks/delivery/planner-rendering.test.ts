@@ -99,30 +99,6 @@ test('each delivery has just the events that were planned for it, and all that a
   );
 });
 
-test('a scope that is opened or closed later does not change the bytes of what was planned before', async (t) => {
-  const { store, cache, planner } = plannerRig(t);
-  cache.put(1);
-  const all = [
-    recordEvent('a'),
-    recordEvent('b', 1, { scope: 'INTERNAL' }),
-    recordEvent('c', 1, { scope: 'RESTRICTED' }),
-  ];
-  await emit(store, ...all);
-  await planner.caughtUp();
-  cache.open(['PUBLIC', 'RESTRICTED']);
-  await emit(store, ...all);
-  await emit(store, ...all);
-  await planner.caughtUp();
-  cache.open([]);
-  await emit(store, ...all);
-  await planner.caughtUp();
-  cache.open(scopes);
-  await emit(store, ...all);
-  await planner.caughtUp();
-  assert.deepEqual(sentIn(store), ['1: a b c', '1: a c', '1: a c', '1: a b c']);
-  assert.equal(deliveriesIn(store)[1]?.scopes, '["PUBLIC","RESTRICTED"]');
-});
-
 test('once planned, a delivery needs no event any more', async (t) => {
   const { store, planner } = plannerRig(t, {});
   await emit(store, recordEvent('a'), recordEvent('b'), recordEvent('c'));

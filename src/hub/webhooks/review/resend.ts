@@ -95,9 +95,9 @@ export class Resend {
   }
 
   async #walk(by: Request): Promise<number> {
-    const { store, cache } = this.#o;
+    const { store, cache, rows } = this.#o;
     const { id } = by.subscription;
-    const upTo = store.read(() => this.#sql.newest.get() ?? 0);
+    const upTo = store.read(() => rows.sql.newest.get() ?? 0);
     const found: DeliveryRow[] = [];
     let count = 0;
     for (const state of by.chosen.states) {

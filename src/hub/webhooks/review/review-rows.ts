@@ -89,7 +89,6 @@ export function reviewSql(connection: Connection) {
       ),
     })),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
-    newest: connection.prepare<[], number>('SELECT coalesce(max(id), 0) FROM webhook_deliveries').pluck(),
     /** Newest first. */
     attempts: connection.prepare<[number], AttemptRow>(
       `SELECT ${attemptColumns}, body AS answer FROM webhook_attempts LEFT JOIN webhook_answers ON id = answer_id
