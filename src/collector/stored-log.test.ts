@@ -4,7 +4,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSy
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { type Logger, silentLogger } from '../shared/base/logger.ts';
+import { silentLogger } from '../shared/base/logger.ts';
 import { type BatchLike, batchOf, encoded, stored, temporaryDirectory, words } from './batches.fixture.ts';
 import { RECORD_HEAD_BYTES } from './segment.ts';
 import { type Disk, realDisk, StoredLog } from './stored-log.ts';
@@ -17,8 +17,8 @@ function place(): { root: string; dir: string } {
   return { root, dir: join(root, 'box-1', 'log-1') };
 }
 
-function open(dir: string, disk?: Disk, segmentBytes?: number, logger: Logger = silentLogger): Promise<StoredLog> {
-  return StoredLog.open(dir, logger, disk, segmentBytes);
+function open(dir: string, disk?: Disk, segmentBytes?: number): Promise<StoredLog> {
+  return StoredLog.open(dir, silentLogger, disk, segmentBytes);
 }
 
 function append(log: StoredLog, like: BatchLike): Promise<void> {

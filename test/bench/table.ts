@@ -103,22 +103,13 @@ interface DrainRow {
 }
 
 /** What had piled up, sent by lineside and by a bare client in turns. */
-export async function drainLine({
-  row,
-  rounds,
-  say,
-  rate,
-  own,
-  ownNote,
-  bare,
-  bareWhat,
-  aim,
-}: DrainRow): Promise<Line> {
+export async function drainLine({ row, rounds, say, rate, aim, ...drains }: DrainRow): Promise<Line> {
   const show = ({ ms, cpu }: Drained): string => `${rate(ms)}, ${cpu.toFixed(1)} CPU s`;
+  const { bare, own } = drains;
   const found = await inTurns({ rounds }, { bare, own }, (who, one) => say(`${row}, ${who}: ${show(one)}`));
   const [ours, theirs] = [medians(found.own), medians(found.bare)];
-  const against = `${bareWhat}: ${show(theirs)}`;
-  return { row, lineside: `${show(ours)}${ownNote}`, against, ...atLeast(theirs.ms / ours.ms, aim) };
+  const against = `${drains.bareWhat}: ${show(theirs)}`;
+  return { row, lineside: `${show(ours)}${drains.ownNote}`, against, ...atLeast(theirs.ms / ours.ms, aim) };
 }
 
 export function median(values: readonly number[]): number {

@@ -46,20 +46,14 @@ export async function readUpstream(
   return lines as readonly UpstreamBatch[];
 }
 
-export interface Shipped {
-  /** First occurrences, in the order in which they came. */
-  readonly entries: readonly UpstreamEntry[];
-  readonly gaps: UpstreamBatch['gaps'];
-  /** Entries that came more than once. */
-  readonly duplicates: number;
-}
-
 /** Of one log: nothing is missing between two batches, first occurrences come in the order of the log, and what comes twice is the same. */
-export function shippedOf(batches: readonly UpstreamBatch[], logId: string): Shipped {
+export function shippedOf(batches: readonly UpstreamBatch[], logId: string) {
   const seen = new Map<number, string>();
+  /** First occurrences, in the order in which they came. */
   const entries: UpstreamEntry[] = [];
   const gaps = new Map<number, UpstreamBatch['gaps'][number]>();
   let through: number | undefined;
+  /** Entries that came more than once. */
   let duplicates = 0;
   for (const batch of batches.filter((one) => one.logId === logId)) {
     assert.ok(through === undefined || batch.afterId <= through, `nothing covers ${through} to ${batch.afterId}`);

@@ -33,12 +33,6 @@ describe('the size of batches', () => {
     });
   }
 
-  it('on a fast link they are as large as is allowed', () => {
-    const pace = new Pace(0, MAX_BYTES, 0);
-    drain(pace, 10_000_000, 5, 10);
-    assert.equal(pace.batchBytes, MAX_BYTES);
-  });
-
   it('those that do not arrive are followed by smaller ones, never below the least', () => {
     const pace = new Pace(0, MAX_BYTES, 0);
     drain(pace, 10_000_000, 5, 10);

@@ -143,12 +143,7 @@ const cases: readonly Case[] = [
   { pace: FAST, to: 'off' },
 ];
 
-interface Cost {
-  readonly linkPerByte: number;
-  /** Percent of a core. */
-  readonly line: number;
-  readonly hub: number;
-}
+type Cost = Awaited<ReturnType<typeof measure>>;
 
 const traffic: Row = {
   name: 'traffic',
@@ -177,13 +172,7 @@ const traffic: Row = {
   },
 };
 
-async function measure(
-  { pace, ...options }: Case,
-  gate: Gate,
-  file: string,
-  seconds: number,
-  topic: string,
-): Promise<Cost> {
+async function measure({ pace, ...options }: Case, gate: Gate, file: string, seconds: number, topic: string) {
   const driver = await PtyDriver.open();
   const box = await startBox({ ...options, bootstrap: `127.0.0.1:${gate.port}`, topic });
   await openPort(box.client, driver.slavePath, { baudRate: pace.baud });
@@ -203,6 +192,7 @@ async function measure(
   const wall = (after.atMs - before.atMs) / 1_000;
   return {
     linkPerByte: (after.link - before.link) / (after.sent - before.sent),
+    /** Percent of a core. */
     line: ((after.line - before.line) / wall) * 100,
     hub: ((after.hub - before.hub) / wall) * 100,
   };
