@@ -8,8 +8,8 @@ import { processIo } from './io.ts';
 
 const version = '1.2.3';
 const lineside = (...argv: string[]): Promise<Outcome> => run(argv, { version, local: addLocalCommands });
-const parts = { version, local: addLocalCommands, localSocket: () => '', localHttpSocket: () => '' };
-const paths = withSubcommands(commandTree(processIo(), parts)).map(pathOf);
+const parts = { version, localSocket: () => '' };
+const paths = withSubcommands(commandTree(processIo(), { ...parts, local: addLocalCommands })).map(pathOf);
 
 describe('help', () => {
   it('prints the help of each command and subcommand, by `help`, -h and --help alike', async () => {
@@ -27,8 +27,27 @@ describe('help', () => {
     }
   });
 
-  it('is printed when no command is given', async () => {
-    assert.deepEqual(await lineside(), await lineside('--help'));
+  it('is printed when no command is given: the commands under their headings', async () => {
+    const all = await lineside('--help');
+    assert.deepEqual(await lineside(), all);
+    const headings = /\nThe line:\n {2}devices (.*\n)*\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /;
+    assert.match(all.stdout, headings);
+    assert.match((await lineside('help', 'exit-status')).stdout, /^ {2}6 {2}No port is open/m);
+  });
+
+  it('of a command of the service has examples and the connection of its process', async () => {
+    const hubs = new Set(['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']);
+    const others = new Set(['discover', 'help', 'version', 'completion', 'exit-status']);
+    const tree = withSubcommands(commandTree(processIo(), parts)).slice(1);
+    for (const command of tree) {
+      const path = pathOf(command);
+      const [first = ''] = path.split(' ');
+      if (others.has(first)) continue;
+      const { stdout } = await lineside(...path.split(' '), '--help');
+      const variable = hubs.has(first) ? 'LINESIDE_HTTP_SOCKET' : 'LINESIDE_SOCKET';
+      if (command.options.length > 0) assert.ok(stdout.includes(`Unix socket of the service (${variable})`), path);
+      if (path === first) assert.match(stdout, /\nExample/, path);
+    }
   });
 
   const refusals: readonly (readonly [words: string, error: string])[] = [
@@ -50,19 +69,20 @@ describe('help', () => {
 });
 
 describe('the error of a command line', () => {
-  const rows: readonly (readonly [line: string, help: string])[] = [
+  const rows: readonly (readonly [line: string, help: string, says?: string])[] = [
     ['log export --format csv', 'lineside log export --help'],
     ['log --dir rx export --bogus', 'lineside log export --help'],
     ['log --dir rx --bogus', 'lineside log --help'],
     ['outbox dead-letters show', 'lineside outbox dead-letters show --help'],
     ['token revoke', 'lineside token revoke --help'],
-    ['opne log', 'lineside --help'],
+    ['opne log', 'lineside --help', "unknown command 'opne' (Did you mean open?)"],
+    ['open a b c', 'lineside open --help'],
   ];
-  for (const [line, help] of rows) {
+  for (const [line, help, says = ''] of rows) {
     it(`of ${line} refers to ${help}`, async () => {
       const { status, stderr } = await lineside(...line.split(' '));
       assert.equal(status, 2);
-      assert.ok(stderr.endsWith(`. See: ${help}.\n`), stderr);
+      assert.ok(stderr.endsWith(`${says}. See: ${help}.\n`), stderr);
     });
   }
 });

@@ -3,13 +3,12 @@
  * sockets, from a laptop by --host. main.ts calls runCli for every subcommand but `serve`; its own local commands are added through `local`.
  */
 import { PassThrough } from 'node:stream';
-import { Command } from 'commander';
-import { addAboutCommands } from './about.ts';
+import { Argument, Command } from 'commander';
 import { addCommands, type Entry } from './command.ts';
 import { namedCommand, pathOf } from './command-tree.ts';
-import { completeCommand, offersFor } from './completion.ts';
+import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
-import { exitStatus, exitStatusTable } from './failure.ts';
+import { exitStatus, exitStatusTable, usageFailure } from './failure.ts';
 import { deliveryCommands } from './hub/deliveries.ts';
 import { importCommands } from './hub/import.ts';
 import { auditCommands, outboxCommands } from './hub/outbox.ts';
@@ -22,6 +21,7 @@ import { monitorCommands } from './line/monitor.ts';
 import { packetCommands } from './line/packets.ts';
 import { portCommands, wireCommands } from './line/port.ts';
 import { statusCommands } from './line/status.ts';
+import { jsonLine } from './output/json.ts';
 import { type LocalSocket, Shell } from './shell.ts';
 
 /** Every command that calls a service, in the order of the help, under its headings. */
@@ -122,4 +122,58 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
   program.commandsGroup('This program:');
   addAboutCommands(program, io, parts.version);
   return program;
+}
+
+// help, version, completion, exit-status: the commands about the program itself.
+
+function addAboutCommands(program: Command, io: CliIo, version: string): void {
+  program
+    .command('help')
+    .argument('[command...]', 'words of the command, such as: log export')
+    .description('print the help of a command')
+    .addHelpText('after', '\nExamples:\n  lineside help\n  lineside help log export\n')
+    .action((words: readonly string[]) => helpOn(program, words));
+  program
+    .command('version')
+    .description('print the version')
+    .option('--json', 'print JSON')
+    .action(({ json }: { readonly json?: true }) => {
+      io.stdout.write(json === true ? jsonLine({ version }) : `${version}\n`);
+    });
+  program
+    .command('completion')
+    .description('print the script by which a shell completes commands, ports, dictionaries and keys')
+    .addArgument(new Argument('<shell>', 'shell that reads the script').choices(Object.keys(completionScripts)))
+    .addHelpText(
+      'after',
+      '\nThe package installs the scripts; elsewhere:\n' +
+        '  eval "$(lineside completion bash)"     in ~/.bashrc\n' +
+        '  lineside completion fish | source      in ~/.config/fish/config.fish\n',
+    )
+    .action((shell: keyof typeof completionScripts) => {
+      io.stdout.write(completionScripts[shell]);
+    });
+  program
+    .command('exit-status')
+    .description('print what the exit statuses mean')
+    .addHelpText('after', `\n${exitStatusTable()}`)
+    .action(() => {
+      io.stdout.write(exitStatusTable());
+    });
+}
+
+function helpOn(program: Command, words: readonly string[]): void {
+  const found = namedCommand(program, words[0] === 'help' ? ['help', ...words] : words);
+  const path = pathOf(found);
+  const unknown = words.slice(path === '' ? 0 : path.split(' ').length)[0];
+  if (unknown === undefined) return found.outputHelp();
+  if (found.commands.length > 0) refuseUnknown(found, unknown);
+  throw usageFailure(`${path} has no subcommands`, `See: lineside ${path} --help.`);
+}
+
+/** Throws commander's own error, which names the nearest command: a parent that runs itself would take the word as an argument. */
+function refuseUnknown(parent: Command, word: string): void {
+  const names = new Command().exitOverride().configureOutput({ outputError: () => undefined });
+  for (const command of parent.commands) names.command(command.name());
+  names.parse([word], { from: 'user' });
 }

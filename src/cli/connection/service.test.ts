@@ -5,10 +5,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, it } from 'node:test';
-import type { Command } from 'commander';
-import { systemClock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { commandTree, runCli } from '../cli.ts';
+import { runCli } from '../cli.ts';
 import { cleanEnv, type Outcome, run, testFiles } from '../drive.fixture.ts';
 import { processIo } from '../io.ts';
 import { FakeService } from '../line/fake-service.fixture.ts';
@@ -84,54 +82,7 @@ function devNull() {
   return stream;
 }
 
-describe('the command line', () => {
-  it('helps on every command, under its heading, with examples and with the connection of its service', async () => {
-    const all = await run(['--help']);
-    assert.match(
-      all.stdout,
-      /\nThe line:\n {2}devices (.*\n)*\nReference data:\n {2}dict .*(\n.*)*\nDelivery:\n {2}outbox /,
-    );
-    const { stdin, stdout, stderr } = process;
-    const io = { stdin, stdout, stderr, env: {}, clock: systemClock, onSignal: () => () => undefined };
-    const tree = commandTree(io, { version: '', localSocket: () => '' });
-    const words = (command: Command): string[] =>
-      command.parent === null ? [] : [...words(command.parent), command.name()];
-    const leaves = (command: Command): Command[] => [command, ...command.commands.flatMap(leaves)];
-    const hubs = new Set(['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit']);
-    for (const command of tree.commands.flatMap(leaves)) {
-      const path = words(command);
-      if (['discover', 'help', 'version', 'completion', 'exit-status'].includes(path[0] ?? '')) continue;
-      const help = await run([...path, '--help']);
-      assert.equal(help.status, 0, path.join(' '));
-      const variable = hubs.has(path[0] ?? '') ? 'LINESIDE_HTTP_SOCKET' : 'LINESIDE_SOCKET';
-      if (command.options.length > 0)
-        assert.ok(help.stdout.includes(`Unix socket of the service (${variable})`), path.join(' '));
-      if (path.length === 1) assert.match(help.stdout, /\nExample/, path.join(' '));
-    }
-    assert.match((await run(['log', 'export', '--help'])).stdout, /pcapng/);
-    assert.match((await run(['help', 'exit-status'])).stdout, /^ {2}6 {2}No port is open/m);
-    assert.equal((await run(['--version'])).stdout, '0.0.0\n');
-  });
-
-  it('refuses what it does not know', async () => {
-    for (const argv of [
-      ['opne'],
-      ['open'],
-      ['open', 'a', 'b', 'c'],
-      ['devices', '--bogus'],
-      ['open', 'x', '--parity', 'both'],
-      ['status', '--timeout', 'x'],
-    ]) {
-      const outcome = await run(argv);
-      assert.equal(outcome.status, 2, argv.join(' '));
-      assert.notEqual(outcome.stderr, '');
-    }
-    assert.equal(
-      (await run(['opne'])).stderr,
-      "lineside: bad command line: unknown command 'opne' (Did you mean open?). See: lineside --help.\n",
-    );
-  });
-
+describe('the output', () => {
   it('ends quietly when the reader of its output has gone', async () => {
     service = new FakeService();
     await service.listen(`unix:${at('pipe.sock')}`);

@@ -1,5 +1,6 @@
 /** A scripted service for the CLI's tests: a real gRPC server with a port and a log that are plain fields. */
 
+import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach } from 'node:test';
 import { ServerCredentials } from '@grpc/grpc-js';
 import Long from 'long';
@@ -44,7 +45,8 @@ export class FakeService {
   sessions = 0;
   batchSize = 2;
   #server: ReturnType<typeof createServer> | undefined;
-  #wakers = new Set<() => void>();
+  /** 'change': of the log, or of what a session has to answer. */
+  readonly #changes = new EventEmitter();
   #address = '';
 
   /** `unix:/path` or `127.0.0.1:0`; answers the port. */
@@ -84,7 +86,7 @@ export class FakeService {
   log(dir: 0 | 1, text: string | Uint8Array, note = ''): void {
     const id = (this.entries.at(-1)?.id ?? 0) + 1;
     this.entries.push({ id, dir, timestamp: u64(1_700_000_000_000 + id), rawData: Buffer.from(text), note });
-    for (const wake of this.#wakers) wake();
+    this.#changes.emit('change');
   }
 
   #admit(context: CallContext): void {
@@ -210,16 +212,9 @@ export class FakeService {
     return this.gaps.filter(({ firstId }) => firstId?.greaterThan(after) === true && !firstId.greaterThan(next));
   }
 
-  #wake(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        this.#wakers.delete(done);
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      this.#wakers.add(done);
-      signal.addEventListener('abort', done, { once: true });
-    });
+  /** Until there is a change, or the call ends. */
+  async #wake(signal: AbortSignal): Promise<void> {
+    await once(this.#changes, 'change', { signal }).catch(() => undefined);
   }
 
   async *#session(
@@ -230,36 +225,30 @@ export class FakeService {
     this.sessions += 1;
     standing(context);
     const answers: lineside.v1.SessionResponse.$Properties[] = [];
-    let reading: lineside.v1.ReadLogRequest | undefined;
+    let after: number | undefined;
     let ended = false;
-    const pump = async (): Promise<void> => {
-      for await (const request of requests) {
-        if (request.log != null) reading = request.log;
-        if (request.send != null) answers.push({ response: 'sent', sent: this.#send(request.send) });
-        for (const wake of this.#wakers) wake();
+    const take = async (): Promise<void> => {
+      for await (const { log, send } of requests) {
+        if (log != null) after ??= log.afterId.toNumber();
+        if (send != null) answers.push({ response: 'sent', sent: this.#send(send) });
+        this.#changes.emit('change');
       }
     };
-    void pump()
+    void take()
       .catch(() => undefined)
       .finally(() => {
         ended = true;
-        for (const wake of this.#wakers) wake();
+        this.#changes.emit('change');
       });
-    let after: number | undefined;
     while (!signal.aborted) {
+      const from = after ?? Number.POSITIVE_INFINITY;
+      const fresh = this.entries.filter(({ id }) => id > from);
       const answer = answers.shift();
-      if (answer !== undefined) {
-        yield answer;
-        continue;
-      }
-      after ??= reading?.afterId.toNumber();
-      const from = after;
-      const fresh = from === undefined ? [] : this.entries.filter(({ id }) => id > from);
-      if (fresh.length > 0) {
-        const next = fresh.at(-1)?.id ?? 0;
-        after = next;
+      if (answer !== undefined) yield answer;
+      else if (fresh.length > 0) {
+        after = fresh.at(-1)?.id ?? 0;
         const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));
-        yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(next) } };
+        yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(after) } };
       } else if (ended) return;
       else await this.#wake(signal);
     }

@@ -80,7 +80,7 @@ test('the slot is what the early boot has left; there is none without it', (t) =
     dataLost: false,
     updateFailed: false,
   });
-  assert.deepEqual(slot(sysTree(t, {}, 'DATA=lost\nSLOT=b\nTRYING=yes\nFAILED=\n')), {
+  assert.deepEqual(slot(sysTree(t, {}, 'SLOT=b\nTRYING=yes\nFAILED=\nDATA=lost\n')), {
     name: 'b',
     trying: true,
     dataLost: true,

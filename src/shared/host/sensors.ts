@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { parseEnv } from 'node:util';
 import type { DiskFacts, SlotFacts, TriState } from './host-facts.ts';
 
 export interface SensorRoots {
@@ -149,20 +150,12 @@ function reserveOf(text: string): DiskFacts['reserve'] {
 
 /** Lines "SLOT=a", "TRYING=yes", "DATA=lost", "FAILED=b". */
 export function slot({ bootFacts }: SensorRoots): SlotFacts | null {
-  const facts = new Map(
-    text(bootFacts)
-      .split('\n')
-      .flatMap((line) => {
-        const found = /^([A-Z_]+)=(.*)$/.exec(line.trim());
-        return found === null ? [] : [[found[1] ?? '', found[2] ?? ''] as const];
-      }),
-  );
-  const name = facts.get('SLOT');
+  const { SLOT: name, TRYING, DATA, FAILED = '' } = parseEnv(text(bootFacts));
   if (name === undefined) return null;
   return {
     name,
-    trying: facts.get('TRYING') === 'yes',
-    dataLost: facts.get('DATA') === 'lost',
-    updateFailed: (facts.get('FAILED') ?? '') !== '',
+    trying: TRYING === 'yes',
+    dataLost: DATA === 'lost',
+    updateFailed: FAILED !== '',
   };
 }
