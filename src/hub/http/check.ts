@@ -2,7 +2,7 @@
  * Checks a request against its route's schemas and reports every fault at once, each with its field. The file is loaded and
  * a schema is compiled when a request first needs it.
  */
-import type { ErrorObject, ValidateFunction } from 'ajv';
+import type { ErrorObject } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { MAX_BODY_FIELDS, MAX_BODY_ITEMS, MAX_QUOTED_CHARS, MAX_REASONS } from './limits.ts';
@@ -15,16 +15,6 @@ export interface Asked {
 }
 
 const ajv = new Ajv2020({ allErrors: true, verbose: true, strict: false, validateFormats: false });
-const compiled = new WeakMap<object, ValidateFunction>();
-
-function checkOf(schema: object): ValidateFunction {
-  let check = compiled.get(schema);
-  if (check === undefined) {
-    check = ajv.compile(schema);
-    compiled.set(schema, check);
-  }
-  return check;
-}
 
 /** The request as its handler gets it. INVALID_ARGUMENT with every reason. Without a schema the body is not checked. */
 export function check(bodySchema: object | undefined, querySchema: object, asked: Asked): Asked {
@@ -69,7 +59,8 @@ function converted(schema: object, query: Readonly<Record<string, unknown>>): Re
 }
 
 function faults(schema: object, value: unknown): readonly ErrorObject[] {
-  const check = checkOf(schema);
+  // Compiled once: ajv keeps what it made of a schema object.
+  const check = ajv.compile(schema);
   return check(value) ? [] : (check.errors ?? []);
 }
 
