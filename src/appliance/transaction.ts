@@ -21,6 +21,15 @@ export interface Change {
   readonly dirMode?: number;
 }
 
+/** A file for root alone, in a directory for root alone. */
+export function closed(place: string, content: Change['content']): Change {
+  return { place, content, mode: 0o600, dirMode: 0o700 };
+}
+
+export function open(place: string, content: Change['content']): Change {
+  return { place, content, mode: 0o644 };
+}
+
 type Entry = Omit<Change, 'content'> & { readonly removed: boolean };
 
 const PENDING = join(etc.setup, 'pending');

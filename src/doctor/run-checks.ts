@@ -57,9 +57,11 @@ export async function runChecks(
 
 async function runCheck(context: CheckContext, { name, title, limitMs = usualLimitMs, run }: Check): Promise<Checked> {
   const started = context.clock.monoMs();
+  const late = `this did not end within ${limitMs / 1000} s`;
+  const hang = failed(late, 'Something it asks hangs: a disk, a mount of the network, a name server.');
   let findings: Finding[];
   try {
-    findings = [...(await within(context.clock, limitMs, run(context), [late(limitMs)]))];
+    findings = [...(await within(context.clock, limitMs, run(context), [hang]))];
   } catch (error) {
     const why = systemCode(error) || messageOf(error).split('\n')[0];
     findings = [failed(`this could not be checked: ${why ?? ''}`, 'Keep a support bundle and report it.')];
@@ -67,11 +69,4 @@ async function runCheck(context: CheckContext, { name, title, limitMs = usualLim
   const known = findings.length > 0 ? findings : [skipped('the configuration cannot be read', 'See configuration.')];
   const shown = known.map(({ state, found, todo }) => ({ state, found: redactor.text(found), todo }));
   return { name, title, state: worst(shown), findings: shown, tookMs: Math.round(context.clock.monoMs() - started) };
-}
-
-function late(limitMs: number): Finding {
-  return failed(
-    `this did not end within ${limitMs / 1000} s`,
-    'Something it asks hangs: a disk, a mount of the network, a name server.',
-  );
 }

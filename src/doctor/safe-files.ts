@@ -146,7 +146,7 @@ export function runTool(
 /** The last `limit` bytes of an output. */
 class Tail {
   readonly #limit: number;
-  #parts: Buffer[] = [];
+  readonly #parts: Buffer[] = [];
   #bytes = 0;
   cut = false;
 
@@ -158,18 +158,11 @@ class Tail {
     this.#parts.push(part);
     this.#bytes += part.length;
     this.cut ||= this.#bytes > this.#limit;
-    // At twice the limit alone: each byte is copied once.
-    if (this.#bytes > 2 * this.#limit) this.#parts = [this.#last()];
-  }
-
-  #last(): Buffer {
-    const last = Buffer.concat(this.#parts).subarray(-this.#limit);
-    this.#bytes = last.length;
-    return last;
+    while (this.#bytes - (this.#parts[0]?.length ?? 0) >= this.#limit) this.#bytes -= this.#parts.shift()?.length ?? 0;
   }
 
   text(): string {
-    const all = this.#last().toString('utf8');
+    const all = Buffer.concat(this.#parts).subarray(-this.#limit).toString('utf8');
     // Half a line may lack the word that says that its rest is secret.
     return this.cut ? all.slice(all.indexOf('\n') + 1) : all;
   }

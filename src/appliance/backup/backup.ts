@@ -6,7 +6,7 @@ import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { dropPages } from '../../shared/base/libc.ts';
 import { versionOf } from '../../shared/storage/migrate.ts';
-import { type Connection, closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
+import { closeQuietly, openReadOnly, quickCheck } from '../../shared/storage/open.ts';
 import { asOwnerOf, demandRoom, opened, syncPath, writeWhole } from '../disk.ts';
 import { hashed, sha256 } from '../hash.ts';
 import { filePieces, plainFile, type TarEntry, tarEndBytes, tarEntryPieces } from '../tar.ts';
@@ -185,9 +185,14 @@ async function copyDatabase(
   target: string,
   onProgress: (doneBytes: number, ofBytes: number) => void,
 ): Promise<{ readonly version: number }> {
-  // SQLite opens what lies beside the file, and makes it where it is missing: all of that before the copy begins.
-  const connection = asOwnerOf(dirname(source), () => openForCopy(source));
+  const dir = dirname(source);
+  const connection = asOwnerOf(dir, () => openReadOnly(source));
   try {
+    // SQLite opens what lies beside the file, and makes it where it is missing: all of that before the copy begins.
+    asOwnerOf(dir, () => {
+      connection.exec('BEGIN');
+      connection.prepare('SELECT count(*) FROM sqlite_schema').get();
+    });
     const pageSize = Number(connection.pragma('page_size', { simple: true }));
     const pages = Math.max(1, Math.floor(sliceBytes / pageSize));
     const version = versionOf(connection);
@@ -204,19 +209,7 @@ async function copyDatabase(
     check(source, target);
     return { version };
   } finally {
-    asOwnerOf(dirname(source), () => closeQuietly(connection));
-  }
-}
-
-function openForCopy(source: string): Connection {
-  const connection = openReadOnly(source);
-  try {
-    connection.exec('BEGIN');
-    connection.prepare('SELECT count(*) FROM sqlite_schema').get();
-    return connection;
-  } catch (error) {
-    closeQuietly(connection);
-    throw error;
+    asOwnerOf(dir, () => closeQuietly(connection));
   }
 }
 

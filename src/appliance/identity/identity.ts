@@ -14,7 +14,7 @@ import { instantOfMs } from '../../shared/base/instant.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
 import { deviceIdIn, deviceIdOf } from '../../shared/config/device-id.ts';
 import { type Box, etc } from '../box.ts';
-import type { Change } from '../transaction.ts';
+import { type Change, closed, open } from '../transaction.ts';
 
 /** identity.json: nothing in it is a secret. */
 export interface IdentityFile {
@@ -139,13 +139,11 @@ export function planIdentity(box: Box, names: readonly string[], nowMs: number, 
     serverFingerprint: fingerprintOf(server.cert),
     createdAt: instantOfMs(nowMs),
   };
-  const secret = (place: string, content: string): Change => ({ place, content, mode: 0o600, dirMode: 0o700 });
-  const open = (place: string, content: string): Change => ({ place, content, mode: 0o644 });
   const changes = [
-    secret(etc.caKey, authority.key),
+    closed(etc.caKey, authority.key),
     open(etc.caCert, authority.cert),
     open(etc.serverCert, server.cert + authority.cert),
-    ...tlsKeys.map((place) => secret(place, server.key)),
+    ...tlsKeys.map((place) => closed(place, server.key)),
     open(etc.identity, `${JSON.stringify(file, null, 2)}\n`),
     // The version is not in it: an update would have to rewrite it.
     open(join(etc.announcements, 'lineside.service'), avahiService(file)),

@@ -13,11 +13,10 @@ import { filesOfHub, filesOfTls } from '../../shared/config/start-checks.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc } from '../box.ts';
 import { namesIn } from '../disk.ts';
-import type { Change } from '../transaction.ts';
+import { type Change, closed, open } from '../transaction.ts';
 import { networkFiles, storedPsk, timeServersFile, wpaFile } from './network-files.ts';
 import type { Setup, Wifi } from './setup-file.ts';
 import { TAKEN } from './setup-keys.ts';
-import { closed } from './setup-state.ts';
 
 export interface Plan {
   readonly changes: readonly Change[];
@@ -33,7 +32,6 @@ export function planSetup(box: Box, setup: Setup): Plan {
   const wifi = withKey(box, setup.network.wifi, faults);
   const secrets = planSecrets(box, setup.secrets, faults);
   const { wired, wireless } = networkFiles(setup.network);
-  const open = (place: string, content: string | undefined): Change => ({ place, content, mode: 0o644 });
   const changes = [
     open(join(etc.network, '10-lineside.network'), wired),
     open(join(etc.network, '10-lineside-wifi.network'), wireless),

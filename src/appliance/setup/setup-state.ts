@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { type Box, etc } from '../box.ts';
 import type { Disk } from '../disk.ts';
-import type { Change } from '../transaction.ts';
+import { type Change, closed } from '../transaction.ts';
 import type { CardName } from './card.ts';
 
 export interface SetupParts {
@@ -67,8 +67,4 @@ export function takingChange({ before, after }: Taking): Change {
 export function isBetween({ before, after }: Taking, bytes: Buffer): boolean {
   if (bytes.length !== after.length || before.length !== after.length) return false;
   return bytes.every((byte, i) => byte === after[i] || byte === before[i]);
-}
-
-export function closed(place: string, content: string | Buffer | undefined): Change {
-  return { place, content, mode: 0o600, dirMode: 0o700 };
 }

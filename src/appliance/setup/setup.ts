@@ -21,7 +21,7 @@ import {
   planIdentity,
   wantedNames,
 } from '../identity/identity.ts';
-import { type Change, commit, finish } from '../transaction.ts';
+import { type Change, closed, commit, finish, open } from '../transaction.ts';
 import { type CardName, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { claimNote, issueText, settleCard } from './card-writes.ts';
 import { fixedAddresses } from './network-files.ts';
@@ -31,7 +31,6 @@ import { judgeConfig, networkFaults, type Plan, planSetup, storedSecrets } from 
 import {
   type Applied,
   appliedChange,
-  closed,
   isBetween,
   kept,
   readApplied,
@@ -197,7 +196,7 @@ function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, t
     const content = tokensText(tokens.tokens);
     changes.push({ place: etc.tokens, content, mode: FILE_MODE, group: SERVICE_GROUP });
   }
-  if (config !== undefined) changes.push({ place: etc.config, content: unixText(config.text), mode: 0o644 });
+  if (config !== undefined) changes.push(open(etc.config, unixText(config.text)));
   changes.push(
     closed(kept.claim, tokens.claim),
     closed(kept.issue, issueText({ hostname, identity: identity.file, claim: tokens.claim })),
