@@ -28,7 +28,7 @@ test('each fsync takes 500 ms: bytes and answers flow meanwhile, LogRaw alone wa
   const { daemon, pty } = await startBox();
   const { client } = daemon;
   const reader = await LiveReader.start(client);
-  const injection = await inject(daemon.pid, 'fsync:delay_exit=500000');
+  const injection = await inject(daemon.pid, 'fsync,fdatasync:delay_exit=500000');
   let [answered, bytes] = [0, 0];
   for (let i = 0; i < 3; i++) {
     const asked = performance.now();
@@ -64,7 +64,7 @@ test('fsync fails for a while: the state shows it, LogRaw is refused permanently
   const { client } = daemon;
   await client.serial.logRaw({ dir: RX, note: 'before' });
   const reader = await LiveReader.start(client);
-  const injection = await inject(daemon.pid, 'fsync:error=EIO');
+  const injection = await inject(daemon.pid, 'fsync,fdatasync:error=EIO');
   await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused 1' }));
   await logState(client, LOG_STATE_FAILING);
   await isUnavailable(client.serial.logRaw({ dir: RX, note: 'refused 2' }));

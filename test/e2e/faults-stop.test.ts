@@ -65,7 +65,7 @@ test('SIGTERM while an fsync hangs: it ends all the same, and what was not promi
   const { daemon, pty } = await startBox();
   const { client } = daemon;
   await client.serial.logRaw({ dir: RX, note: 'promised' });
-  const injection = await inject(daemon.pid, `fsync:delay_enter=${HANG_US}`);
+  const injection = await inject(daemon.pid, `fsync,fdatasync:delay_enter=${HANG_US}`);
   const hanging = client.serial.logRaw({ dir: RX, note: 'not promised' }).then(
     () => 'answered',
     (error: unknown) => String(error),
@@ -124,7 +124,7 @@ function checkOf(pid: number): number | undefined {
 
 test('a second SIGTERM ends it at once', { skip }, async () => {
   const { daemon } = await startBox();
-  const injection = await inject(daemon.pid, `fsync:delay_enter=${HANG_US}`);
+  const injection = await inject(daemon.pid, `fsync,fdatasync:delay_enter=${HANG_US}`);
   const hanging = daemon.client.serial.logRaw({ dir: RX, note: 'x' }).catch(String);
   await until('the hanging commit', async () => Number((await logStatus(daemon.client)).pendingEntries) >= 1);
   process.kill(daemon.pid, 'SIGTERM');
