@@ -96,7 +96,7 @@ describe('the disk', () => {
     assert.match(await said(checkDisk, context), /failed: data\.dir names no directory/);
   });
 
-  it('is said to be mounted read-only, whoever asks', async (t) => {
+  it('that is mounted read-only is reported as such, whoever asks', async (t) => {
     const dir = mkdtempSync(join(tmpdir(), 'lineside-read-only-'));
     chmodSync(dir, 0o755);
     const isMounted = mountSmall(t, join(dir, 'data'), 'ro,size=1m,mode=0700');

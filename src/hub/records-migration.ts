@@ -85,7 +85,9 @@ function estimate(connection: Connection, alive: () => void): Estimate {
 
 function moved(sql: ReturnType<typeof statements>, batchRows: number): Batch {
   let [rows, bytes, last] = [0, 0, 0];
-  for (const { recordId, version, bytes: size } of sql.page.all(batchRows)) {
+  // One more shows whether these are the last.
+  const found = sql.page.all(batchRows + 1);
+  for (const { recordId, version, bytes: size } of found.slice(0, batchRows)) {
     const { lastInsertRowid } = sql.insert.run(recordId, version);
     sql.record.run(Number(lastInsertRowid), recordId);
     sql.remove.run(recordId, version);
@@ -94,6 +96,8 @@ function moved(sql: ReturnType<typeof statements>, batchRows: number): Batch {
     last = recordId;
     if (bytes >= batchBytes) break;
   }
+  // With the last version all records have been moved.
+  if (rows === found.length) last = Number.MAX_SAFE_INTEGER;
   const faults = sql.lost.all(last).map((id) => `record ${id} had no version`);
   sql.forget.run(last);
   return { rows, faults };
