@@ -54,7 +54,7 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
 function storeIn(dir: string, clock: Clock): ChangeStore {
   const connection = openDatabase({
     path: join(dir, 'refdata.db'),
-    pageSize: 4_096,
+    pageSize: 512,
     // The hub's is larger: here there are a thousand in one machine, each with a few rows.
     cacheKib: 256,
     walLimitBytes: 1024 * 1024,

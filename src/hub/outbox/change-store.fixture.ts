@@ -36,7 +36,7 @@ export function openStoreIn(
 ): ChangeStore {
   const connection = openDatabase({
     path: join(dir, 'refdata.db'),
-    pageSize: 4096,
+    pageSize: 512,
     cacheKib: 2_048,
     walLimitBytes: 4 * 1024 * 1024,
     migrations: hubMigrations,
@@ -88,8 +88,9 @@ export function breakPage(path: string, table: string): void {
     .prepare<[string], number>("SELECT min(pageno) FROM dbstat WHERE name = ? AND pagetype = 'leaf'")
     .pluck()
     .get(table);
+  const pageSize = Number(connection.pragma('page_size', { simple: true }));
   connection.close();
   const file = openSync(path, 'r+');
-  writeSync(file, Buffer.alloc(4096, 0xaa), 0, 4096, ((page ?? 0) - 1) * 4096);
+  writeSync(file, Buffer.alloc(pageSize, 0xaa), 0, pageSize, ((page ?? 0) - 1) * pageSize);
   closeSync(file);
 }

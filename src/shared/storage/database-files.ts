@@ -56,7 +56,8 @@ export class DatabaseFiles {
   readonly #name: string;
   /** Always in the head of the file; '': not known to be. */
   readonly #id: string;
-  readonly #pageSize: number;
+  /** Bytes. */
+  readonly pageSize: number;
   readonly #pageCount;
   readonly #walSizes;
   readonly #otherCommits;
@@ -74,7 +75,7 @@ export class DatabaseFiles {
     this.#connection = connection;
     this.#path = connection.name;
     this.#name = basename(connection.name);
-    this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
+    this.pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.#pageCount = connection.prepare<[], number>('PRAGMA page_count').pluck();
     this.#walSizes = connection.prepare<[], WalSizes>('PRAGMA wal_checkpoint(NOOP)');
     this.#otherCommits = connection.prepare<[], number>('PRAGMA data_version').pluck();
@@ -140,7 +141,7 @@ export class DatabaseFiles {
   #see(): Seen {
     const walSizes = this.#sizes();
     const otherCommits = this.#otherCommits.get() ?? 0;
-    const needed = (this.#pageCount.get() ?? 0) * this.#pageSize;
+    const needed = (this.#pageCount.get() ?? 0) * this.pageSize;
     return { walSizes, otherCommits, needed, main: statSync(this.#path, { bigint: true, throwIfNoEntry: false }) };
   }
 
@@ -200,7 +201,7 @@ export class DatabaseFiles {
   }
 
   #bytesOf(frames: number): number {
-    return frames <= 0 ? 0 : walHeaderBytes + frames * (frameHeaderBytes + this.#pageSize);
+    return frames <= 0 ? 0 : walHeaderBytes + frames * (frameHeaderBytes + this.pageSize);
   }
 
   #mainLost(found: BigIntStats | undefined): string {
