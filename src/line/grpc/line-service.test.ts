@@ -2,22 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
 import { Status } from 'nice-grpc';
-import { hasStatus, Requests, startTestServer } from '../../../test/grpc/fakes.ts';
+import { hasStatus, startTestServer } from '../../../test/grpc/fakes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { until } from '../../shared/base/wait.fixture.ts';
 import { LineServiceDefinition, lineside, serial } from '../../shared/proto/services.ts';
-import { MAX_SESSION_OUTSTANDING } from './limits.ts';
 import { LOG_ID_HEADER } from './serial-service.ts';
-
-type SessionRequest = lineside.v1.SessionRequest.$Properties;
 
 async function setUp() {
   const server = await startTestServer();
   return { ...server, client: server.client(LineServiceDefinition) };
-}
-
-function packet(n: number): SessionRequest {
-  return { send: { seqId: Long.fromNumber(n, true), payload: Buffer.from([n]) } };
 }
 
 test('GetStatus reports the state of the line, the log and the service', async () => {
@@ -141,124 +133,4 @@ test('ReadLog refuses a bad request, and names the field', async () => {
     await assert.rejects(first, hasStatus(code, text), what);
   }
   assert.equal(s.log.readers, 0);
-});
-
-test('a Session answers packets in their order, whatever the line does first', async () => {
-  await using s = await setUp();
-  const holds = new Map<number, () => void>();
-  s.line.onSend = ({ payload }) => new Promise((resolve) => holds.set(payload[0] ?? -1, resolve));
-  const requests = new Requests();
-  const answers: number[] = [];
-  const done = (async () => {
-    for await (const { sent } of s.client.session(requests)) answers.push(Number(sent?.echoSeqId));
-  })();
-  requests.push(packet(1), packet(2), packet(3));
-  await until('all three are with the line', () => holds.size === 3);
-  assert.equal(new Set(s.line.sends.map(({ caller }) => caller)).size, 1, 'one session, one caller');
-  holds.get(3)?.();
-  holds.get(2)?.();
-  holds.get(1)?.();
-  requests.end();
-  await done;
-  assert.deepEqual(answers, [1, 2, 3]);
-  await until('the stream is freed', () => s.log.readers === 0);
-});
-
-test('a Session takes no more packets than it may have outstanding', async () => {
-  await using s = await setUp();
-  const holds: (() => void)[] = [];
-  s.line.onSend = () => new Promise((resolve) => holds.push(resolve));
-  const total = MAX_SESSION_OUTSTANDING + 20;
-  const requests = new Requests(...Array.from({ length: total }, (_, i) => packet(i)));
-  requests.end();
-  let answers = 0;
-  const done = (async () => {
-    for await (const _ of s.client.session(requests)) answers += 1;
-  })();
-  await until('it is full', () => s.line.sends.length === MAX_SESSION_OUTSTANDING);
-  await s.client.getStatus({});
-  assert.equal(s.line.sends.length, MAX_SESSION_OUTSTANDING);
-  s.line.onSend = async () => {};
-  for (const release of holds) release();
-  await done;
-  assert.equal(answers, total);
-});
-
-test('a Session carries the log beside the answers, and continues it after the last packet', async () => {
-  await using s = await setUp();
-  s.log.record(1, 1, Buffer.from('old'));
-  const requests = new Requests();
-  const cancel = new AbortController();
-  const stream = s.client.session(requests, { signal: cancel.signal })[Symbol.asyncIterator]();
-  requests.push({ log: { follow: true } }, packet(9));
-  const seen: string[] = [];
-  const next = async (): Promise<void> => {
-    const { value } = await stream.next();
-    if (value?.sent) seen.push(`sent ${value.sent.echoSeqId}`);
-    for (const { entry } of value?.log?.entries ?? []) seen.push(Buffer.from(entry?.rawData ?? []).toString());
-  };
-  await next();
-  await next();
-  assert.deepEqual(seen.splice(0).sort(), ['old', 'sent 9']);
-  requests.end();
-  s.log.record(1, 2, Buffer.from('new'));
-  await next();
-  assert.deepEqual(seen, ['new']);
-  cancel.abort();
-  await assert.rejects(stream.next());
-  await until('the reader is freed', () => s.log.readers === 0);
-});
-
-test('a Session ends when its log ends and the client has nothing more to send', async () => {
-  await using s = await setUp();
-  s.log.record(1, 1, Buffer.from('x'));
-  const requests = new Requests({ log: {} });
-  requests.end();
-  const kinds: string[] = [];
-  for await (const { log } of s.client.session(requests)) kinds.push(`${log?.logId} ${log?.entries.length}`);
-  assert.deepEqual(kinds, ['log-1 1']);
-});
-
-test('a cancelled Session frees its reader and its packets', async () => {
-  await using s = await setUp();
-  s.line.onSend = ({ signal }) =>
-    new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'gone')));
-    });
-  const requests = new Requests({ log: { follow: true } }, packet(1));
-  const cancel = new AbortController();
-  const ended = assert.rejects(s.client.session(requests, { signal: cancel.signal })[Symbol.asyncIterator]().next());
-  await until('it stands', () => s.line.sends.length === 1 && s.log.readers === 1);
-  cancel.abort();
-  await ended;
-  await until('all is freed', () => s.log.readers === 0 && s.line.sends[0]?.signal.aborted === true);
-});
-
-async function drain(stream: AsyncIterable<unknown>): Promise<void> {
-  for await (const _ of stream);
-}
-
-const badSessions: [string, SessionRequest[], RegExp][] = [
-  ['an empty request', [{}], /neither send nor log/],
-  ['a second log', [{ log: { follow: true } }, { log: {} }], /begun/],
-  ['a bad read', [{ log: { last: true } }], /limit/],
-];
-test('a Session ends on a bad request, and frees everything', async () => {
-  await using s = await setUp();
-  for (const [what, list, text] of badSessions) {
-    const requests = new Requests(...list);
-    await assert.rejects(drain(s.client.session(requests)), hasStatus(Status.INVALID_ARGUMENT, text), what);
-    await until('all is freed', () => s.log.readers === 0);
-    requests.end();
-  }
-});
-
-test('a Session whose log lost entries says so', async () => {
-  await using s = await setUp();
-  const requests = new Requests({ log: { follow: true } });
-  const ended = assert.rejects(drain(s.client.session(requests)), hasStatus(Status.DATA_LOSS, /3 entries/));
-  await until('it stands', () => s.log.readers === 1);
-  s.log.fail(new LinesideError('LOG_LOST', '3 entries are gone'));
-  await ended;
-  requests.end();
 });
