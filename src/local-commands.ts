@@ -3,13 +3,16 @@ import type { Command } from 'commander';
 import { addApplianceCommands, type LoadDatabases } from './appliance/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { CliFailure } from './cli/failure.ts';
+import { jsonLine } from './cli/output/json.ts';
+import { localTime } from './cli/output/numbers.ts';
+import { table } from './cli/output/table.ts';
 import { addCollectorCommands } from './collector/commands.ts';
 import { addDoctorCommands } from './doctor/commands.ts';
-import { listTokens, roles } from './shared/auth/tokens.ts';
+import { listTokens, readTokensFile, roles } from './shared/auth/tokens.ts';
 import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
 import { type Config, configSchema } from './shared/config/config.ts';
-import { describeConfig, describeCredentials, load, loadTolerant } from './shared/config/load.ts';
+import { describeConfig, describeCredentials, keyLine, load, loadTolerant } from './shared/config/load.ts';
 
 type Warn = (warning: string) => void;
 
@@ -57,22 +60,23 @@ async function databases(): ReturnType<LoadDatabases> {
   };
 }
 
-function addConfigCommands(program: Command, { io, warn }: LocalShell): void {
-  const config = program.commands.find((command) => command.name() === 'config') ?? program.command('config');
+const configHelp = 'configuration of the service (default /etc/lineside/lineside.toml)';
+
+function addConfigCommands(program: Command, shell: LocalShell): void {
+  const config = program.command('config').description('the configuration file of the service');
   config
     .command('check')
+    .argument('[file]', 'file to check (default: that of --config)')
     .description('check the configuration file and print every key with its value; exit status 2 on a fault')
     .addHelpText(
       'after',
-      '\nExamples:\n  lineside config check\n  lineside config check --config new.toml && sudo cp new.toml /etc/lineside/lineside.toml\n',
+      '\nExamples:\n  lineside config check\n  lineside config check --changed\n' +
+        '  lineside config check new.toml && sudo cp new.toml /etc/lineside/lineside.toml\n',
     )
-    .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
-    .action((options: { config?: string }) => {
-      const loaded = load(options.config, process.env, 'check');
-      for (const warning of loaded.warnings) warn(warning);
-      io.stdout.write(`# ${loaded.file ?? 'no configuration file: environment and defaults'}\n`);
-      for (const line of [...describeConfig(loaded), ...describeCredentials(loaded)]) io.stdout.write(`${line}\n`);
-    });
+    .option('--config <file>', configHelp)
+    .option('--changed', 'print only the keys that differ from the default')
+    .option('--json', 'print JSON for scripts')
+    .action((file: string | undefined, options: CheckOptions) => checkConfig(shell, file ?? options.config, options));
   config
     .command('schema')
     .description('print the JSON Schema of the configuration file, for editors and checks elsewhere')
@@ -82,16 +86,38 @@ function addConfigCommands(program: Command, { io, warn }: LocalShell): void {
         title: 'lineside.toml',
         ...configSchema,
       };
-      io.stdout.write(`${JSON.stringify(schema, null, 2)}\n`);
+      shell.io.stdout.write(`${JSON.stringify(schema, null, 2)}\n`);
     });
+}
+
+interface CheckOptions {
+  readonly config?: string;
+  readonly changed?: true;
+  readonly json?: true;
+}
+
+function checkConfig({ io, warn }: LocalShell, named: string | undefined, { changed, json }: CheckOptions): void {
+  const loaded = load(named, process.env, 'check');
+  for (const warning of loaded.warnings) warn(warning);
+  const file = loaded.file ?? null;
+  const shown = describeConfig(loaded).filter(({ isDefault }) => changed !== true || !isDefault);
+  const unchecked = describeCredentials(loaded);
+  if (json === true) {
+    const keys = shown.map(({ path, value, source }) => ({ path, value, source }));
+    io.stdout.write(jsonLine({ file, keys, unchecked }));
+    return;
+  }
+  const lines = shown.map(keyLine);
+  const notes = unchecked.map((note) => `# not checked: ${note}`);
+  const name = file ?? 'no configuration file: environment and defaults';
+  for (const line of [`# ${name}`, ...lines, ...notes, '# OK']) io.stdout.write(`${line}\n`);
 }
 
 function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   const token = program.command('token').description('bearer tokens for access from the network');
   const tokensFile = (options: { config?: string }): string =>
     configFor(options.config, ['auth.tokens_file'], warn).auth.tokensFile;
-  const withConfig = (command: Command): Command =>
-    command.option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)');
+  const withConfig = (command: Command): Command => command.option('--config <file>', configHelp);
   const collect = (role: string, before: string[]): string[] => [...before, role];
 
   withConfig(token.command('add').argument('<name>', 'name of the token: who uses it'))
@@ -101,24 +127,27 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
       '\nExamples:\n  lineside token add ops --role operator --role reader\n  lineside token add wall-display --role viewer\n',
     )
     .requiredOption('--role <role>', `one of ${roles.join(', ')}; repeatable`, collect, [])
-    .action(async (name: string, options: { config?: string; role: string[] }) => {
+    .option('--json', 'print JSON for scripts')
+    .action(async (name: string, options: TokenOptions & { role: string[] }) => {
       const { addToken } = await import('./shared/auth/token-file.ts');
       const file = tokensFile(options);
       const now = new Date(systemClock.wallMs());
       const secret = asUsage(`add token ${name}`, () => addToken(file, name, options.role, now));
-      io.stdout.write(`${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`);
+      const text = `${name} (${options.role.join(', ')}) may use this token. It is shown this once:\n${secret}\n`;
+      io.stdout.write(options.json === true ? jsonLine({ name, roles: options.role, token: secret }) : text);
     });
   withConfig(token.command('list'))
     .description('names, roles and ages; no secrets are kept')
-    .option('--json', 'print JSON')
-    .action((options: { config?: string; json?: boolean }) => {
-      const shown = listTokens(tokensFile(options)).map((t) => ({
-        name: t.name,
-        roles: t.roles,
-        createdAt: t.createdAt,
-      }));
-      if (options.json === true) io.stdout.write(`${JSON.stringify(shown)}\n`);
-      else for (const t of shown) io.stdout.write(`${t.name}\t${t.roles.join(',')}\t${t.createdAt}\n`);
+    .option('--json', 'print JSON for scripts')
+    .action((options: TokenOptions) => {
+      const file = tokensFile(options);
+      const found = readTokensFile(file) === undefined ? undefined : listTokens(file);
+      const shown = (found ?? []).map(({ name, roles, createdAt }) => ({ name, roles, createdAt }));
+      if (options.json === true) return void io.stdout.write(`${JSON.stringify(shown)}\n`);
+      if (shown.length === 0)
+        return void io.stdout.write(found === undefined ? `no tokens: there is no ${file}\n` : 'no tokens\n');
+      const rows = shown.map(({ name, roles, createdAt }) => [name, roles.join(','), localMoment(createdAt)]);
+      io.stdout.write(table(['NAME', 'ROLES', 'CREATED'], rows, 0));
     });
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
@@ -128,6 +157,17 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
       asUsage(`revoke token ${name}`, () => revokeToken(file, name));
       io.stdout.write(`${name} is revoked\n`);
     });
+}
+
+interface TokenOptions {
+  readonly config?: string;
+  readonly json?: true;
+}
+
+/** 2026-01-31 12:00:00, as all times are shown to people: local. */
+function localMoment(rfc3339: string): string {
+  const { date, time } = localTime(Date.parse(rfc3339));
+  return `${date} ${time.slice(0, 8)}`;
 }
 
 /** A name or role that is refused is a fault of the command line: status 2. */

@@ -192,7 +192,7 @@ function addCommonOptions(command: Command, { on = 'line', timeoutSeconds = usua
   command
     .optionsGroup('Connection (default: the socket of the service on this machine):')
     .option('--socket <path>', `Unix socket of the service (${faceOf(on).socketVariable})`)
-    .option('--config <file>', 'use the socket that this configuration file names')
+    .option('--config <file>', 'configuration of the service on this machine: its socket is used')
     .option('--host <host[:port]>', hostHelp(faceOf(on)))
     .option('--tls', 'use TLS on loopback too')
     .option('--plaintext', 'no TLS: only where the service has insecure = true')

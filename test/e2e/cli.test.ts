@@ -52,8 +52,8 @@ describe('the port', () => {
   const open =
     '{"open":true,"portName":"PTY","baudRate":9600,"dataBits":7,"parity":"even","stopBits":2,"packetSize":4}\\n';
   const rows: readonly (readonly [line: string, status: number, says: RegExp | string])[] = [
-    ['config', 0, /^closed\n$/],
-    ['config --json', 0, /^\{"open":false\}\n$/],
+    ['settings', 0, /^closed\n$/],
+    ['settings --json', 0, /^\{"open":false\}\n$/],
     ['close', 0, /^closed\n$/],
     ...['send x', 'receive', 'modem', 'break', 'monitor'].map((line) => [line, 6, none] as const),
     ['status', 0, /closed/],
@@ -61,14 +61,19 @@ describe('the port', () => {
     ['status --json', 0, /"portState":"closed"/],
     ['open PTY 9600,7E2 --packet-size 4', 0, /^open: .* 9600,7E2 packets of 4 bytes\n$/],
     ['devices', 0, '^\\* +PTY$'],
-    ['config --json', 0, `^${open}$`],
-    ['open /dev/ttyNOSUCH0', 5, /no serial port is called.*lineside devices/s],
+    ['settings --json', 0, `^${open}$`],
+    ['open /dev/ttyNOSUCH0', 5, /no serial port is called "\/dev\/ttyNOSUCH0"\. Name one of .*sim0/],
+    ['open ttyNOSUCH0', 5, /no serial port is called "ttyNOSUCH0"\. Name one of /],
+    ['open', 5, /the box has several ports\. Name one of .*sim0/],
+    ['open 9600', 5, /the box has several ports/],
+    ['open sim0 9600', 0, /^open: .*\/sim0 9600,8N1\n$/],
+    ['open PTY 9600,7E2 --packet-size 4', 0, /^open: /],
     ['open PTY --baud 0', 1, /baud_rate/],
     ['open PTY 9600,8N1.5', 1, /stop_bits: 1\.5/],
     // The settings of before stay.
-    ['config --json', 0, `^${open}$`],
+    ['settings --json', 0, `^${open}$`],
     ['close', 0, /^closed\n$/],
-    ['config', 0, /^closed\n$/],
+    ['settings', 0, /^closed\n$/],
     ['open PTY --packet-size 8', 0, /packets of 8 bytes/],
     ['send seven77', 1, /packet_size/],
     ['open PTY 115200', 0, /^open: /],
@@ -106,19 +111,34 @@ describe('on this machine', () => {
   test('config check lists every key, and every fault with exit status 2', async () => {
     const good = await cli('config', 'check', '--config', daemon.configFile);
     assert.equal(good.status, 0, good.stderr);
+    assert.match(good.stdout, /\n# OK\n$/);
+    const changed = await cli('config', 'check', daemon.configFile, '--changed', '--json');
+    const { file: named, keys } = parsed(changed) as { file: string; keys: { path: string; source: string }[] };
+    assert.equal(named, daemon.configFile);
+    assert.ok(
+      keys.some(({ path }) => path === 'serial.simulate') && !keys.some(({ path }) => path === 'log.max_bytes'),
+    );
     assert.match(good.stdout, /serial\.simulate = true {2}\(from file\)/);
     const file = join(dir, 'bad.toml');
     writeFileSync(file, '[serial]\nat_start = "never"\nsped = 1\n[log]\nmax_bytes = "much"\n');
-    const bad = await cli('config', 'check', '--config', file);
+    const bad = await cli('config', 'check', file);
     assert.equal(bad.status, 2);
     for (const path of ['serial.at_start', 'serial.sped', 'log.max_bytes']) assert.ok(bad.stderr.includes(path), path);
   });
 
   test('token add, list and revoke', async () => {
     const config = ['--config', daemon.configFile];
+    const none = await cli('token', 'list', ...config);
     const added = await cli('token', 'add', 'laptop', '--role', 'viewer', ...config);
+    assert.match(none.stdout, /^no tokens: there is no .*tokens\.json\n$/);
     assert.match(added.stdout.trim().split('\n').at(-1) ?? '', /^lsd_[\w-]{43}$/);
-    assert.match((await cli('token', 'list', ...config)).stdout, /^laptop\tviewer\t/);
+    const listed = (await cli('token', 'list', ...config)).stdout;
+    assert.match(listed, /^NAME +ROLES +CREATED\nlaptop +viewer +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$/);
+    const scripted = parsed(
+      await cli('token', 'add', 'script', '--role', 'viewer', '--role', 'reader', '--json', ...config),
+    );
+    assert.deepEqual([scripted['name'], scripted['roles']], ['script', ['viewer', 'reader']]);
+    assert.match(String(scripted['token']), /^lsd_/);
     const twice = await cli('token', 'add', 'laptop', '--role', 'viewer', ...config);
     assert.equal(twice.status, 2);
     assert.match(

@@ -69,9 +69,9 @@ describe('on the box', () => {
       },
     };
     const quiet = { ...io, stdout: devNull(), stderr: devNull() };
-    assert.equal(await runCli(['config'], quiet, parts), 0);
-    assert.equal(await runCli(['config', '--config', 'good.toml'], quiet, parts), 0);
-    assert.equal(await runCli(['config', '--config', 'bad.toml'], quiet, parts), 2);
+    assert.equal(await runCli(['settings'], quiet, parts), 0);
+    assert.equal(await runCli(['settings', '--config', 'good.toml'], quiet, parts), 0);
+    assert.equal(await runCli(['settings', '--config', 'bad.toml'], quiet, parts), 2);
     assert.deepEqual(asked, [undefined, 'good.toml', 'bad.toml']);
   });
 });

@@ -39,7 +39,7 @@ type Serve = (tls?: 'with its token' | 'asks for a certificate') => Promise<stri
 
 /** The two interfaces: a command that each answers, what it prints, and a server on loopback. */
 const faces: readonly (readonly [command: string, prints: string, serve: Serve])[] = [
-  ['config', 'closed\n', service],
+  ['settings', 'closed\n', service],
   ['alerts', 'no alerts\n', hub],
 ];
 
@@ -108,7 +108,7 @@ for (const [command, prints, serve] of faces)
 
 it('the line is found by the environment alone', async () => {
   const env = { LINESIDE_HOST: await service('with its token'), LINESIDE_CA: trueCa, LINESIDE_TOKEN_FILE: token };
-  assert.equal((await run(['config', '--tls'], { env })).stdout, 'closed\n');
+  assert.equal((await run(['settings', '--tls'], { env })).stdout, 'closed\n');
 });
 
 /** A TLS peer that keeps every byte that it receives. */
@@ -138,7 +138,7 @@ describe('a box known by the fingerprint of its authority', () => {
       for (const form of [own, own.toLowerCase().replaceAll(':', '')])
         assert.equal((await ask(command, await serve('with its token'), form)).stdout, prints);
     const env = { LINESIDE_FINGERPRINT: own };
-    const known = ['config', '--host', await service('with its token'), '--tls', '--token-file', token];
+    const known = ['settings', '--host', await service('with its token'), '--tls', '--token-file', token];
     const byVariable = await run(known, { env });
     assert.equal(byVariable.stdout, 'closed\n', byVariable.stderr);
     const byName = await run([...known, '--ca', trueCa, '--server-name', 'other.test'], { env });
@@ -169,14 +169,14 @@ describe('a box known by the fingerprint of its authority', () => {
 
   it('must present its authority, speak TLS, and be there', async () => {
     const alone = await listener(impostor);
-    assert.match((await ask('config', alone.host, own)).stderr, /no certificate of an authority.*tls\.cert_file/);
+    assert.match((await ask('settings', alone.host, own)).stderr, /no certificate of an authority.*tls\.cert_file/);
     const plain = createTcpServer((socket) => socket.resume().end('no TLS here\n')).listen(0, '127.0.0.1');
     await once(plain, 'listening');
     const host = `127.0.0.1:${(plain.address() as AddressInfo).port}`;
-    assert.match((await ask('config', host, own)).stderr, /does not speak TLS|broke the connection off/);
+    assert.match((await ask('settings', host, own)).stderr, /does not speak TLS|broke the connection off/);
     plain.close();
     await once(plain, 'close');
-    assert.match((await ask('config', host, own)).stderr, /connection refused/);
+    assert.match((await ask('settings', host, own)).stderr, /connection refused/);
   });
 });
 
@@ -191,8 +191,8 @@ describe('a fingerprint', () => {
 
   it('goes with no other word on whom to trust', async () => {
     for (const more of [['--ca', 'f'], ['--server-name', 'n'], ['--plaintext'], ['--fingerprint', 'ab:cd']]) {
-      assert.equal((await run(['config', '--host', 'box', '--fingerprint', own, ...more])).status, 2, more.join(' '));
+      assert.equal((await run(['settings', '--host', 'box', '--fingerprint', own, ...more])).status, 2, more.join(' '));
     }
-    assert.equal((await run(['config', '--fingerprint', own])).status, 2, 'it needs a host');
+    assert.equal((await run(['settings', '--fingerprint', own])).status, 2, 'it needs a host');
   });
 });

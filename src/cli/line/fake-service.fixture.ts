@@ -26,6 +26,8 @@ export class FakeService {
   /** What open, close and send answer; OK when undefined. */
   answer: { status: number; error: string } | undefined;
   opened: Config[] = [];
+  /** Others are NOT_FOUND, when given. */
+  onlyPorts: readonly string[] | undefined;
   sent: { seqId: string; payload: Buffer }[] = [];
   incoming: { payload: Uint8Array; tags?: Record<string, string> }[] = [];
   modem = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
@@ -109,6 +111,8 @@ export class FakeService {
       },
       open: async (request: serial.SerialConfig) => {
         if (this.answer !== undefined) return serial.ConfigResponse.fromObject(this.answer);
+        if (this.onlyPorts?.includes(request.portName) === false)
+          return serial.ConfigResponse.fromObject({ status: 2 });
         this.opened.push(request);
         this.config = request;
         return {};

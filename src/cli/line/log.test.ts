@@ -26,6 +26,8 @@ describe('log', () => {
     assert.deepEqual([shown.status, ids(shown.stdout).length, ids(shown.stdout)[0]], [0, 50, 11]);
     assert.deepEqual(ids((await cli('log', '--json', '--last', '2')).stdout), [59, 60]);
     assert.deepEqual(ids((await cli('log', '--json', '--after', '57', '--dir', 'rx')).stdout), [59]);
+    assert.deepEqual(ids((await cli('log', '--json', '--after', '58', '--last', '5')).stdout), [59, 60]);
+    assert.deepEqual(ids((await cli('log', '--json', '--after', '2', '--last', '2')).stdout), [59, 60]);
     assert.equal(ids((await cli('log', '--json', '--from-start')).stdout).length, 60);
     await cli('log', '--since', '10m', '--until', '2030-01-01T00:00:00Z', '--hex');
     const [last] = service.reads.slice(-1);
@@ -34,7 +36,8 @@ describe('log', () => {
     assert.deepEqual([last?.last, last?.follow], [false, false]);
     assert.match((await cli('log', '--last', '1', '--text', '--ids')).stdout, /^\S+ \S+ 60 TX 60\n$/);
     for (const argv of [
-      ['--after', '1', '--last', '2'],
+      ['--after', '1', '--from-start'],
+      ['--last', '1', '--from-start'],
       ['--hex', '--text'],
       ['--last', '100001'],
       ['--since', 'x'],

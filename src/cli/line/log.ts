@@ -57,7 +57,7 @@ export const logCommands: readonly Entry[] = [
     command: 'log',
     help: 'show the log of the line; `log export` writes it to files',
     options,
-    notes: `With --last, the filters choose among the last n entries.
+    notes: `With --last, the filters (--after too) choose among the last n entries.
 After a time: "?" the clock was not set yet, "~" it was not and the time was corrected when it was (with --json: "clock",
 "uncorrectedTimestampMs"). Order is by id, whatever the times say.`,
     examples: [
@@ -86,8 +86,8 @@ function logQuery(options: BeginOptions, nowMs: number, kept: Position | undefin
   const range = rangeQuery(options, nowMs);
   const { after, fromStart, last, resume, since, until } = options;
   const follow = options.follow === true;
-  const beginnings = [after, fromStart, last, resume].filter((given) => given !== undefined);
-  if (beginnings.length > 1) throw usageFailure('--after, --from-start, --last and --resume exclude each other');
+  const beginnings = [after ?? last, fromStart, resume].filter((given) => given !== undefined);
+  if (beginnings.length > 1) throw usageFailure('--from-start, --resume, and --after or --last exclude each other');
   if (kept !== undefined) return { ...range, ...kept, follow };
   const ranged = [after, fromStart, resume, since, until].some((given) => given !== undefined);
   return { ...range, follow, last: last ?? (ranged ? undefined : usualLast) };

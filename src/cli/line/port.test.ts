@@ -51,21 +51,38 @@ describe('the port', () => {
       packetSize: 8,
     };
     assert.deepEqual(JSON.parse(long.stdout), { open: true, ...expected });
-    assert.equal((await cli('config')).stdout, '/dev/x 300,5M1.5 packets of 8 bytes\n');
+    assert.equal((await cli('settings')).stdout, '/dev/x 300,5M1.5 packets of 8 bytes\n');
     assert.equal((await cli('close')).stdout, 'closed\n');
-    const closed = await cli('config');
+    const closed = await cli('settings');
     assert.deepEqual([closed.status, closed.stdout], [0, 'closed\n']);
-    assert.equal((await cli('config', '--json')).stdout, '{"open":false}\n');
+    assert.equal((await cli('settings', '--json')).stdout, '{"open":false}\n');
+  });
+
+  it('opens the only port without a name, and names without their directory', async () => {
+    service.devices = [{ portName: '/dev/ttyUSB0' }];
+    assert.equal((await cli('open')).stdout, 'open: /dev/ttyUSB0 115200,8N1\n');
+    assert.equal((await cli('open', '9600,7E1')).stdout, 'open: /dev/ttyUSB0 9600,7E1\n');
+    assert.equal((await cli('open', 'ttyUSB0', '300')).stdout, 'open: /dev/ttyUSB0 300,8N1\n');
+    service.devices = [{ portName: '/run/a/sim' }, { portName: '/run/b/sim' }, { portName: '/dev/ttyS0' }];
+    const several = await cli('open');
+    const names = '/run/a/sim, /run/b/sim, /dev/ttyS0';
+    assert.deepEqual([several.status, several.stdout], [5, '']);
+    assert.equal(several.stderr, `lineside: cannot open a port: the box has several ports. Name one of ${names}.\n`);
+    // A link is not listed: the service resolves it.
+    service.onlyPorts = ['/dev/serial/by-id/usb-FTDI'];
+    assert.equal((await cli('open', 'usb-FTDI')).stdout, 'open: /dev/serial/by-id/usb-FTDI 115200,8N1\n');
+    const ambiguous = await cli('open', 'sim');
+    assert.match(ambiguous.stderr, /no serial port is called "sim"\. Name one of \/run\/a\/sim, /);
+    service.devices = [];
+    assert.match((await cli('open')).stderr, /the box has no serial port\. Plug one in/);
   });
 
   it('says what the service refused, and exits by its status', async () => {
     service.answer = { status: 2, error: 'no listed port /dev/nope' };
     const missing = await cli('open', '/dev/nope');
     assert.deepEqual([missing.status, missing.stdout], [5, '']);
-    assert.equal(
-      missing.stderr,
-      'lineside: cannot open /dev/nope: no listed port /dev/nope. lineside devices lists the ports.\n',
-    );
+    const why = 'no serial port is called "/dev/nope". Plug one in: lineside devices lists the ports.';
+    assert.equal(missing.stderr, `lineside: cannot open /dev/nope: ${why}\n`);
     service.answer = { status: 1, error: 'baud_rate must be 1 to 12000000' };
     const json = await cli('open', '/dev/x', '--baud', '0', '--json');
     assert.equal(json.status, 1);

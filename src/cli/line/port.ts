@@ -3,6 +3,7 @@ import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import { serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
+import { CliFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { configJson, deviceJson } from '../output/json.ts';
 import { wholeNumber } from '../output/numbers.ts';
@@ -52,18 +53,19 @@ export const portCommands: readonly Entry[] = [
     help: 'open the port, or reopen it with other settings; it stays open until `close`, also over a restart',
     arguments: [
       {
-        name: '<port>',
-        help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...)',
+        name: '[port]',
+        help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...); /dev/ may be left out. Not needed if there is one port',
         completes: 'ports',
       },
       { name: '[settings]', help: 'short form: 9600 or 9600,7E1 (default 115200,8N1)' },
     ],
     options: openOptions,
     examples: [
+      'lineside open 9600',
       'lineside open /dev/ttyUSB0 9600,8E1',
       'lineside open /dev/ttyAMA0 --baud 19200 --parity even --packet-size 8',
     ],
-    what: 'open <port>',
+    what: ({ port }) => (isSpeed(port) ? 'open a port' : `open ${safeText(port ?? '')}`),
     run: open,
   },
   {
@@ -74,11 +76,11 @@ export const portCommands: readonly Entry[] = [
     run: close,
   },
   {
-    command: 'config',
+    command: 'settings',
     help: 'print what the port is open with, or "closed" (status 0 both ways)',
-    examples: ['lineside config', 'lineside config --json | jq .open'],
-    what: 'read the configuration',
-    run: showConfig,
+    examples: ['lineside settings', 'lineside settings --json | jq .open'],
+    what: 'read the settings',
+    run: showSettings,
   },
 ];
 
@@ -124,12 +126,56 @@ export function currentConfig(call: Call<object>): Promise<serial.SerialConfig> 
 
 type OpenOptions = Given<typeof openOptions>;
 
-async function open(call: Call<OpenOptions>, { port = '', settings }: Args): Promise<number> {
-  const config = openConfig(port, settings, call.options);
-  const request = serial.SerialConfig.fromObject(config);
-  checkAnswer(await call.line(({ serial }, options) => serial.open(request, options)));
+async function open(call: Call<OpenOptions>, { port, settings }: Args): Promise<number> {
+  const short = settings ?? (isSpeed(port) ? port : undefined);
+  const config = openConfig('', short, call.options);
+  await openNamed(call, port === undefined || isSpeed(port) ? await onlyPort(call) : port, config);
   const now = await currentConfig(call);
   return call.print({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
+}
+
+/** Of the first argument: no port is called like a speed. */
+function isSpeed(port: string | undefined): boolean {
+  return /^(?:\d|$)/.test(port ?? '');
+}
+
+async function openNamed(call: Call<object>, name: string, config: object): Promise<void> {
+  const paths = name.includes('/') ? [name] : pathsOf(name, await portNames(call));
+  for (const portName of paths) {
+    const request = serial.SerialConfig.fromObject({ ...config, portName });
+    const answer = await call.line(({ serial }, options) => serial.open(request, options));
+    // It has changed nothing.
+    if (answer.status !== serial.StatusCode.NOT_FOUND) return checkAnswer(answer);
+  }
+  throw noPort(`no serial port is called "${safeText(name)}"`, await portNames(call));
+}
+
+/** What a name without its directory may stand for: ttyS0, sim0, serial0, usb-FTDI_FT232R-if00-port0. */
+function pathsOf(name: string, listed: readonly string[]): readonly string[] {
+  const known = listed.filter((path) => path.endsWith(`/${name}`));
+  return known.length === 1 ? known : ['/dev/', '/dev/serial/by-id/', '/dev/serial/by-path/'].map((dir) => dir + name);
+}
+
+async function onlyPort(call: Call<object>): Promise<string> {
+  const names = await portNames(call);
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return only;
+  throw noPort(only === undefined ? 'the box has no serial port' : 'the box has several ports', names);
+}
+
+async function portNames(call: Call<object>): Promise<readonly string[]> {
+  const { devices } = await call.line(({ serial }, options) => serial.listDevices({}, options));
+  return devices.map(({ portName }) => portName);
+}
+
+/** A box may have hundreds of PTYs. */
+const mostNamed = 20;
+
+function noPort(why: string, names: readonly string[]): CliFailure {
+  const shown = names.slice(0, mostNamed).map(safeText).join(', ');
+  const more = names.length > mostNamed ? ', ...: lineside devices' : '';
+  const next = names.length === 0 ? 'Plug one in: lineside devices lists the ports.' : `Name one of ${shown}${more}.`;
+  return new CliFailure('nothing', 'NOT_FOUND', why, { next });
 }
 
 export function openConfig(port: string, short: string | undefined, options: OpenOptions) {
@@ -154,7 +200,7 @@ async function close(call: Call<object>): Promise<number> {
   return call.print({ open: false }, 'closed');
 }
 
-async function showConfig(call: Call<object>): Promise<number> {
+async function showSettings(call: Call<object>): Promise<number> {
   const config = await currentConfig(call);
   if (config.portName === '') return call.print({ open: false }, 'closed');
   return call.print({ open: true, ...configJson(config) }, configText(config));

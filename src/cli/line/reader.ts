@@ -117,6 +117,11 @@ function positionAfter({ afterId, logId }: Position, batch: lineside.v1.LogBatch
   };
 }
 
+function dropThrough(id: Long, batch: lineside.v1.LogBatch): void {
+  batch.entries = batch.entries.filter((entry) => entry.id.greaterThan(id));
+  batch.gaps = batch.gaps.filter((gap) => gap.lastId.greaterThan(id));
+}
+
 export class LogReader {
   readonly #service: Service;
   readonly #query: LogQuery;
@@ -155,11 +160,14 @@ export class LogReader {
 
   async *#attempt(): AsyncGenerator<lineside.v1.LogBatch> {
     const { line } = await this.#service.channel();
+    const isLast = this.#lastPending !== undefined;
     const onHeader = (): void => void this.#link.stands();
     for await (const batch of line.readLog(this.#request(), { signal: this.#stop, onHeader })) {
       await this.#link.stands();
       this.#link.progress();
       this.#lastPending = undefined;
+      // `last` knows no id to begin after.
+      if (isLast) dropThrough(this.#query.afterId, batch);
       yield batch;
       this.#position = positionAfter(this.#position, batch);
     }

@@ -4,7 +4,7 @@ import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node
 import { join } from 'node:path';
 import { objectIn } from '../../shared/base/same-json.ts';
 import { knownVariables } from '../../shared/config/config.ts';
-import { describeConfig } from '../../shared/config/load.ts';
+import { describeConfig, keyLine } from '../../shared/config/load.ts';
 import { checkLines, summaryLine } from '../check.ts';
 import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
@@ -78,11 +78,10 @@ async function configurationPart({ configFile, config, env }: CheckContext): Pro
   const environment: Piece = variables === '' ? [] : [{ name: 'environment.txt', content: variables }];
   if (config === undefined)
     return [...environment, { what: 'configuration', why: `${configFile.kind} (see doctor.txt)` }];
-  const lines = describeConfig({ config, settings: configFile.settings }).map((line) => {
-    const [, key = '', value = '', rest = ''] = /^(\S+) = (.*)( {2}\(from .*)$/.exec(line) ?? [];
-    const written = configFile.settings.get(key)?.value;
-    const isFile = /(?:_file|_dir|\.dir)$/.test(key) && typeof written === 'string' && written !== '';
-    return `${key} = ${isFile ? JSON.stringify(shownFile(written)) : value}${rest}\n`;
+  const lines = describeConfig({ config, settings: configFile.settings }).map((key) => {
+    const written = configFile.settings.get(key.path)?.value;
+    const isFile = /(?:_file|_dir|\.dir)$/.test(key.path) && typeof written === 'string' && written !== '';
+    return `${keyLine(isFile ? { ...key, value: shownFile(written) } : key)}\n`;
   });
   return [{ name: 'configuration.txt', content: `# ${configFile.kind}\n${lines.join('')}` }, ...environment];
 }

@@ -6,7 +6,7 @@ import { addToken } from '../auth/token-file.ts';
 import { LinesideError } from '../base/errors.ts';
 import { temporaryDirectory } from '../base/temporary.fixture.ts';
 import { deviceIdOf, isDeviceId } from './device-id.ts';
-import { describeConfig, describeCredentials, load, loadTolerant, ownDeviceId } from './load.ts';
+import { describeConfig, describeCredentials, keyLine, type Loaded, load, loadTolerant, ownDeviceId } from './load.ts';
 import { readPassword } from './start-checks.ts';
 
 let dir = '';
@@ -54,8 +54,18 @@ test('throws every fault at once, with hints for the eye', () => {
   assert.throws(() => load(path, env), invalid(others));
 });
 
+const described = (loaded: Loaded): string[] => describeConfig(loaded).map(keyLine);
+
 test('describes every key with its value and where it is from', () => {
-  const lines = describeConfig(load(file('[serial]\nextra_ports = ["/dev/pts/1"]'), { LINESIDE_LOG_COMMIT_MS: '50' }));
+  const loaded = load(file('[serial]\nextra_ports = ["/dev/pts/1"]\nat_start = "resume"'), {
+    LINESIDE_LOG_COMMIT_MS: '50',
+  });
+  const lines = described(loaded);
+  const changed = describeConfig(loaded).filter(({ isDefault }) => !isDefault);
+  assert.deepEqual(
+    changed.map(({ path }) => path),
+    ['serial.extra_ports', 'log.commit_ms'],
+  );
   assert.ok(lines.includes('serial.extra_ports = ["/dev/pts/1"]  (from file)'));
   assert.ok(lines.includes('log.commit_ms = 50  (from environment)'));
   assert.ok(lines.includes('serial.rx_gap_ms = "auto"  (from default)'));
@@ -87,8 +97,8 @@ test("the authorities of subscribers must be there, but not for the line's proce
 
 test('the key of the secrets is shown where it is', () => {
   const loaded = load(file('[data]\ndir = "/srv/box"'), {}, 'locate');
-  assert.ok(describeConfig(loaded).includes('webhooks.key_file = "/srv/box/webhooks.key"  (from default)'));
-  assert.ok(describeConfig(loaded).some((line) => line.startsWith('webhooks.schedule_s = [0, 30, 120, 600, ')));
+  assert.ok(described(loaded).includes('webhooks.key_file = "/srv/box/webhooks.key"  (from default)'));
+  assert.ok(described(loaded).some((line) => line.startsWith('webhooks.schedule_s = [0, 30, 120, 600, ')));
 });
 
 test('each process judges its own addresses', () => {
@@ -104,7 +114,7 @@ test('the box has the name it was given, or one that does not reveal the machine
   assert.equal(load(file('[device]\nid = "gate-7"'), {}).config.device.id, 'gate-7');
   const made = load(file(''), {});
   assert.notEqual(made.config.device.id, '');
-  assert.ok(describeConfig(made).includes(`device.id = "${made.config.device.id}"  (from default)`));
+  assert.ok(described(made).includes(`device.id = "${made.config.device.id}"  (from default)`));
   const machineId = '0123456789abcdef0123456789abcdef';
   const id = deviceIdOf(`${machineId}\n`, 'box');
   assert.match(id, /^lineside-[0-9a-f]{16}$/);
@@ -189,11 +199,11 @@ test('without systemd a credential is a fault to the service, and none to who on
   const faults = /3 faults\n {2}(?:line \d+: )?kafka.ca_file: credential:c is handed over by systemd, and was not/;
   assert.throws(() => load(path, {}, 'hub'), invalid(faults));
   assert.throws(() => load(path, {}), invalid(faults));
-  assert.ok(describeConfig(load(path, {}, 'check')).includes('kafka.password_file = "credential:p"  (from file)'));
+  assert.ok(described(load(path, {}, 'check')).includes('kafka.password_file = "credential:p"  (from file)'));
   assert.deepEqual(describeCredentials(load(path, {}, 'check')), [
-    '# not checked: kafka.password_file = "credential:p" is handed over by systemd when the service starts',
-    '# not checked: kafka.ca_file = "credential:c" is handed over by systemd when the service starts',
-    '# not checked: webhooks.key_file = "credential:k" is handed over by systemd when the service starts',
+    'kafka.password_file = "credential:p" is handed over by systemd when the service starts',
+    'kafka.ca_file = "credential:c" is handed over by systemd when the service starts',
+    'webhooks.key_file = "credential:k" is handed over by systemd when the service starts',
   ]);
   load(path, {}, 'line');
   load(path, {}, 'locate');

@@ -11,7 +11,7 @@ import type { Value } from './key.ts';
 import { type ListenAddress, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 import { type Purpose, startFaults } from './start-checks.ts';
-import type { Fault, Settings } from './values.ts';
+import type { Fault, Setting, Settings } from './values.ts';
 
 const DEFAULT_FILE = '/etc/lineside/lineside.toml';
 /** Written by "lineside identity". */
@@ -163,8 +163,13 @@ function textOf(file: string): string | undefined {
   }
 }
 
-/** Lines `key = value  (from file|environment|default)`, as `lineside config check` prints them. */
-export function describeConfig({ config, settings }: Pick<Loaded, 'config' | 'settings'>): string[] {
+/** A key as `lineside config check` prints it. */
+interface ShownKey extends Setting {
+  readonly path: string;
+  readonly isDefault: boolean;
+}
+
+export function describeConfig({ config, settings }: Pick<Loaded, 'config' | 'settings'>): ShownKey[] {
   const { grpc, http, device, webhooks } = config;
   // Relative sockets are shown where they are, a name that was made as it was made.
   const inEffect = new Map<string, Value>([
@@ -175,7 +180,8 @@ export function describeConfig({ config, settings }: Pick<Loaded, 'config' | 'se
   ]);
   return keys.map(({ path, schema }) => {
     const { value, source } = settings.get(path) ?? { value: schema.default, source: 'default' };
-    return `${path} = ${showValue(inEffect.get(path) ?? value)}  (from ${source})`;
+    const isDefault = showValue(value) === showValue(schema.default);
+    return { path, value: inEffect.get(path) ?? value, source, isDefault };
   });
 }
 
@@ -183,9 +189,13 @@ export function describeConfig({ config, settings }: Pick<Loaded, 'config' | 'se
 export function describeCredentials({ settings }: Pick<Loaded, 'settings'>): string[] {
   return [...settings].flatMap(([path, { value }]) =>
     typeof value === 'string' && isCredential(value)
-      ? [`# not checked: ${path} = "${value}" is handed over by systemd when the service starts`]
+      ? [`${path} = "${value}" is handed over by systemd when the service starts`]
       : [],
   );
+}
+
+export function keyLine({ path, value, source }: Omit<ShownKey, 'isDefault'>): string {
+  return `${path} = ${showValue(value)}  (from ${source})`;
 }
 
 /** As TOML writes it. */
