@@ -8,6 +8,7 @@ import { addCommands, type Entry } from './command.ts';
 import { namedCommand, pathOf } from './command-tree.ts';
 import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
+import { profileCommands } from './connection/profile-commands.ts';
 import { exitStatus, exitStatusTable, usageFailure } from './failure.ts';
 import { deliveryCommands } from './hub/deliveries.ts';
 import { importCommands } from './hub/import.ts';
@@ -30,7 +31,7 @@ const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
   'The log and the state:': [logCommands, exportCommands, statusCommands],
   'Reference data:': [dictionaryCommands, recordCommands, importCommands],
   'Delivery:': [outboxCommands, subscriptionCommands, deliveryCommands, auditCommands],
-  'On this network:': [discoverCommands],
+  'Boxes:': [discoverCommands, profileCommands],
 };
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */

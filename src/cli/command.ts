@@ -15,8 +15,8 @@ export interface Filling {
   readonly value?: (given: never, call: Call<object>) => unknown;
 }
 
-/** Values that the shell's completion asks of the service. */
-export type LiveKind = 'ports' | 'dictionaries' | 'keys';
+/** Values that the shell's completion looks up: of the service, or of the user's profiles. */
+export type LiveKind = 'ports' | 'dictionaries' | 'keys' | 'profiles';
 
 /** By argument or option of the tree. */
 export const completes = new WeakMap<Argument | Option, LiveKind>();
@@ -93,8 +93,8 @@ export interface Entry extends Omit<Runnable, 'run'> {
   readonly heading?: string;
   /** Runs when its parent is given alone. */
   readonly isDefault?: true;
-  /** The service that it calls, or the seconds that a command without a service may take. */
-  readonly on?: 'line' | 'hub' | { readonly aloneSeconds: number };
+  /** The service that it calls, or the seconds that a command without a service may take; here: it waits for nothing. */
+  readonly on?: 'line' | 'hub' | 'here' | { readonly aloneSeconds: number };
   /** --timeout when it is not given. */
   readonly timeoutSeconds?: number;
   /** Missing: a command that only has subcommands. */
@@ -186,22 +186,33 @@ export function bareName(name: string): string {
 
 // The options that every command takes.
 
+/** Whom a remote service is, and how it is spoken to; a profile keeps them too. */
+export const trustOptions = [
+  option('--tls', 'use TLS on loopback too'),
+  option('--plaintext', 'no TLS: only where the service has insecure = true'),
+  option('--ca <file>', 'certificate of the authority to trust (LINESIDE_CA)'),
+  option('--fingerprint <sha256>', 'trust the box whose authority has it, by any name (LINESIDE_FINGERPRINT)'),
+  option('--token-file <file>', 'file that holds the token (LINESIDE_TOKEN_FILE)'),
+  option('--cert <file>', 'client certificate, with --key'),
+  option('--key <file>', 'key of the client certificate'),
+  option('--server-name <name>', 'name in the certificate of the service, when it is not the host'),
+] as const;
+
 function addCommonOptions(command: Command, { on = 'line', timeoutSeconds = usualTimeoutSeconds }: Entry): void {
   command.optionsGroup('Output:').option('--json', 'print JSON for scripts; errors too');
+  if (on === 'here') return;
   if (typeof on === 'object') return addTimeout(command, 'ask for so long', on.aloneSeconds);
-  command
-    .optionsGroup('Connection (default: the socket of the service on this machine):')
-    .option('--socket <path>', `Unix socket of the service (${faceOf(on).socketVariable})`)
-    .option('--config <file>', 'configuration of the service on this machine: its socket is used')
-    .option('--host <host[:port]>', hostHelp(faceOf(on)))
-    .option('--tls', 'use TLS on loopback too')
-    .option('--plaintext', 'no TLS: only where the service has insecure = true')
-    .option('--ca <file>', 'certificate of the authority to trust (LINESIDE_CA)')
-    .option('--fingerprint <sha256>', 'trust the box whose authority has it, by any name (LINESIDE_FINGERPRINT)')
-    .option('--token-file <file>', 'file that holds the token (LINESIDE_TOKEN_FILE)')
-    .option('--cert <file>', 'client certificate, with --key')
-    .option('--key <file>', 'key of the client certificate')
-    .option('--server-name <name>', 'name in the certificate of the service, when it is not the host');
+  command.optionsGroup('Connection (default: the default profile, else the service on this machine):');
+  for (const spec of [
+    option('--profile <name>', 'box by the name of its profile: see lineside profile (LINESIDE_PROFILE)', {
+      completes: 'profiles',
+    }),
+    option('--socket <path>', `Unix socket of the service (${faceOf(on).socketVariable})`),
+    option('--config <file>', 'configuration of the service on this machine: its socket is used'),
+    option('--host <host[:port]>', hostHelp(faceOf(on))),
+    ...trustOptions,
+  ])
+    command.addOption(optionOf(spec));
   addTimeout(command, 'abandon a call after so long', timeoutSeconds);
 }
 

@@ -7,6 +7,7 @@ import { completes, type LiveKind } from './command.ts';
 import { namedCommand, subcommands } from './command-tree.ts';
 import { Fields } from './connection/answers.ts';
 import { apiPath } from './connection/hub-client.ts';
+import { profileNames } from './connection/profiles.ts';
 import type { Call, CommonOptions, Shell } from './shell.ts';
 
 /** The hidden command: `lineside __complete WORD...`; the last word is the one to complete. */
@@ -148,6 +149,7 @@ const ask: Readonly<Record<LiveKind, (call: Call<object>, dictionary: string) =>
     const { devices } = await call.line(({ serial }, options) => serial.listDevices({}, options));
     return devices.map(({ portName, description }) => `${portName}${description === '' ? '' : `\t${description}`}`);
   },
+  profiles: async ({ io }) => profileNames(io.env),
   dictionaries: (call) => listed(call, apiPath('dictionaries'), 'name'),
   keys: (call, dictionary) => listed(call, apiPath('dictionaries', dictionary, 'records'), 'businessKey'),
 };

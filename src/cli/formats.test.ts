@@ -4,7 +4,15 @@ import fc from 'fast-check';
 import Long from 'long';
 import { logStates, parities, portStates, stopBits } from '../shared/proto/line-status.ts';
 import { lineside, serial } from '../shared/proto/services.ts';
-import { chosenEndpoint, hubFace, lineFace, parseHost } from './connection/endpoint.ts';
+import {
+  chosenEndpoint,
+  type Face,
+  hubFace,
+  lineFace,
+  type Profile,
+  parseHost,
+  sourceOf,
+} from './connection/endpoint.ts';
 import { drivesTerminal } from './drive.fixture.ts';
 import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';
 import { parsePosition } from './line/log.ts';
@@ -204,8 +212,27 @@ describe('line settings', () => {
   });
 });
 
+type Options = Parameters<typeof chosenEndpoint>[0];
+
+function endpointOf(options: Options, env: Record<string, string>, face: Face, usual?: Profile) {
+  const find = (name: string | undefined): Profile | undefined => (name === 'p' ? profile : usual);
+  return chosenEndpoint(options, sourceOf(options, env, face, find), face);
+}
+const profile: Profile = { host: 'press', fingerprint: 'ab'.repeat(32), tokenFile: 'pt', httpPort: 99 };
+
 describe('the address of the service', () => {
-  const cases: readonly [Parameters<typeof chosenEndpoint>[0], Record<string, string>, string | undefined][] = [
+  const cases: readonly [Options, Record<string, string>, string | undefined][] = [
+    [
+      { profile: 'p' },
+      { LINESIDE_HOST: 'x', LINESIDE_TOKEN_FILE: 't', LINESIDE_SOCKET: '/b' },
+      'tls press 50051 token pt',
+    ],
+    [{ profile: 'p', host: '127.0.0.1' }, {}, 'tls 127.0.0.1 50051 token pt'],
+    [{ profile: 'p', tokenFile: 'own' }, {}, 'tls press 50051 token own'],
+    [{ profile: 'p', plaintext: true }, {}, 'plain press 50051'],
+    [{}, { LINESIDE_PROFILE: 'p', LINESIDE_TOKEN_FILE: 't' }, 'tls press 50051 token pt'],
+    [{ host: 'box' }, { LINESIDE_PROFILE: 'p' }, 'tls box 50051'],
+    [{ config: 'f' }, { LINESIDE_PROFILE: 'p' }, undefined],
     [{}, {}, undefined],
     [{ socket: '/a' }, { LINESIDE_HOST: 'x' }, 'unix /a'],
     [{}, { LINESIDE_SOCKET: '/b' }, 'unix /b'],
@@ -223,7 +250,7 @@ describe('the address of the service', () => {
   ];
   for (const [options, env, expected] of cases) {
     it(`${JSON.stringify(options)} with ${JSON.stringify(env)}`, () => {
-      const found = chosenEndpoint(options, env, lineFace);
+      const found = endpointOf(options, env, lineFace);
       const shown =
         found === undefined
           ? undefined
@@ -240,23 +267,24 @@ describe('the address of the service', () => {
       { host: 'box', plaintext: true, tls: true },
       { host: 'box', plaintext: true, tokenFile: 't' },
       { host: 'box', cert: 'c' },
+      { profile: 'p', socket: '/a' },
+      { profile: 'p', config: 'f' },
+      { profile: 'p', cert: 'c' },
       { tokenFile: 't' },
       { host: 'a b' },
       { host: 'box:0' },
       { host: 'box:70000' },
     ]) {
-      assert.throws(() => chosenEndpoint(options, {}, lineFace), isUsage, JSON.stringify(options));
+      assert.throws(() => endpointOf(options, {}, lineFace), isUsage, JSON.stringify(options));
     }
-    assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }, lineFace), isUsage);
+    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }, lineFace), isUsage);
+    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_PROFILE: 'p' }, lineFace), isUsage);
     assert.deepEqual(parseHost('fe80::1', 50_051), { host: 'fe80::1', port: 50_051 });
     const box = { LINESIDE_HOST: '127.0.0.1:50052', LINESIDE_SOCKET: '/line' };
-    const hub = chosenEndpoint({}, box, hubFace);
+    const hub = endpointOf({}, box, hubFace);
     assert.deepEqual(hub, { kind: 'tcp', host: '127.0.0.1', port: 8080, tls: undefined, tokenFile: undefined });
     const ports = ['box', 'box:9', '[2001:db8::1]'].map((host) => {
-      const [given, variable] = [
-        chosenEndpoint({ host }, {}, hubFace),
-        chosenEndpoint({}, { LINESIDE_HOST: host }, hubFace),
-      ];
+      const [given, variable] = [endpointOf({ host }, {}, hubFace), endpointOf({}, { LINESIDE_HOST: host }, hubFace)];
       return [given, variable].map((found) => (found?.kind === 'tcp' ? found.port : 0));
     });
     assert.deepEqual(ports, [
@@ -264,8 +292,8 @@ describe('the address of the service', () => {
       [9, 8443],
       [8443, 8443],
     ]);
-    assert.deepEqual(chosenEndpoint({}, { LINESIDE_HTTP_SOCKET: '/hub' }, hubFace), { kind: 'unix', path: '/hub' });
-    assert.throws(() => chosenEndpoint({}, { LINESIDE_HOST: 'a', LINESIDE_HTTP_SOCKET: '/b' }, hubFace), isUsage);
+    assert.deepEqual(endpointOf({}, { LINESIDE_HTTP_SOCKET: '/hub' }, hubFace), { kind: 'unix', path: '/hub' });
+    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_HTTP_SOCKET: '/b' }, hubFace), isUsage);
   });
 });
 

@@ -1,8 +1,9 @@
 /** What surrounds each command: its streams, signals, connection options, and the way its outcome becomes an exit status. */
 import { CommanderError } from 'commander';
 import { asLinesideError, LinesideError } from '../shared/base/errors.ts';
-import { type ConnectionOptions, type Face, hubFace, lineFace } from './connection/endpoint.ts';
+import { type ConnectionOptions, type Face, hubFace, lineFace, type Profile, sourceOf } from './connection/endpoint.ts';
 import { Hub } from './connection/hub-client.ts';
+import { findProfile } from './connection/profiles.ts';
 import { findPlace, type Place } from './connection/secrets.ts';
 import { type Send, Service } from './connection/service.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
@@ -46,6 +47,8 @@ export interface Call<Options> {
   hub(): Promise<Hub>;
   /** For a command of the line that may do without: the hub of the same machine; undefined if its address is unknown. */
   hubBeside(timeoutMs: number): Promise<Hub | undefined>;
+  /** The one that the command uses, if any. */
+  profile(): Profile | undefined;
   /** JSON for scripts, or lines for people; answers the exit status of success. */
   print(json: Json, lines: string): Promise<number>;
 }
@@ -120,6 +123,7 @@ export class Shell {
     let hub: Promise<Hub> | undefined;
     const find = (face: Face): Promise<Place> =>
       findPlace(options, env, face, () => this.#localSocket(face.section, options.config, this.warn));
+    const source = () => sourceOf(options, env, lineFace, (name) => findProfile(env, name));
     const findHub = async (limitMs: number) => new Hub(await find(hubFace), { stop, timeoutMs: limitMs });
     const serviceOf = () => (service ??= find(lineFace).then(serviceAt));
     return {
@@ -133,7 +137,8 @@ export class Shell {
       service: serviceOf,
       line: async (send, moreMs = 0) => (await serviceOf()).call(timeoutMs + moreMs, stop, send),
       hub: () => (hub ??= findHub(timeoutMs)),
-      hubBeside: async (limitMs) => (hasHubBeside(options, env) ? findHub(limitMs) : undefined),
+      profile: () => source().profile,
+      hubBeside: async (limitMs) => (source().isWholeBox ? findHub(limitMs) : undefined),
       print: async (value, lines) => {
         await out.write(json ? jsonLine(value) : lines.endsWith('\n') ? lines : `${lines}\n`);
         return exitStatus.ok;
@@ -174,13 +179,6 @@ export class Shell {
     this.out.release();
     this.err.release();
   }
-}
-
-/** A socket or a host that was named is the line's: it says nothing about the address of the hub. */
-function hasHubBeside(options: CommonOptions, env: CliIo['env']): boolean {
-  const isNamed = options.socket ?? options.host ?? env['LINESIDE_HOST'];
-  const isElsewhere = options.config === undefined && (env['LINESIDE_SOCKET'] ?? '') !== '';
-  return (isNamed ?? '') === '' && !(isElsewhere && (env['LINESIDE_HTTP_SOCKET'] ?? '') === '');
 }
 
 function phrase({ what = '' }: Runnable, args: Args): string {

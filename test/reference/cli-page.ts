@@ -31,7 +31,7 @@ export function cliPage(): Page {
 const intro = `${code('lineside help COMMAND')}, ${code('lineside COMMAND --help')} and ${code('man lineside-COMMAND')} say the same on the box. Options belong to the command that they follow.
 The package installs completion for bash, zsh and fish, which also offers ports, dictionaries and keys; elsewhere [${code('lineside completion')}](#lineside-completion) prints
 the script. [Exit statuses](exit-statuses.md) have a page of their own.`;
-const connectionIntro = `Without any of them a command uses the socket of the service on the same machine. Commands of the line talk gRPC, those
+const connectionIntro = `Without any of them a command uses the default [profile](#lineside-profile), else the socket of the service on the same machine. Commands of the line talk gRPC, those
 of the reference data and delivery HTTP: so the same option is here twice where the two differ.`;
 
 function summary(command: Command): string[] {

@@ -14,6 +14,16 @@ export interface ConnectionOptions {
   readonly serverName?: string;
   readonly fingerprint?: string;
   readonly config?: string;
+  readonly profile?: string;
+}
+
+/** A box by name, as the user keeps it. */
+export interface Profile extends Omit<ConnectionOptions, 'socket' | 'config' | 'profile' | 'host'> {
+  /** Its port is the line's. */
+  readonly host: string;
+  readonly httpPort?: number;
+  /** Of the line: 9600,7E1. */
+  readonly settings?: string;
 }
 
 /** `fingerprint`: of the one authority to trust, instead of `ca`: 64 lower-case digits. */
@@ -75,27 +85,75 @@ export const hubFace: Face = {
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** The endpoint that options and environment name, or undefined: the socket of the configuration then. */
-export function chosenEndpoint(options: ConnectionOptions, env: Env, face: Face): Endpoint | undefined {
+/** What stands behind the options: the environment or a profile, never a mixture of both. */
+interface Source {
+  readonly base: Partial<Profile> & Pick<ConnectionOptions, 'socket'>;
+  /** It says where the line is and where the hub is. */
+  readonly isWholeBox: boolean;
+  readonly profile?: Profile;
+}
+
+/** The profile of a name, of the default without one; undefined: there is no default. Throws if there is none of the name. */
+type FindProfile = (name: string | undefined) => Profile | undefined;
+
+/** The first that names a service: options, environment, default profile, and none: this machine. */
+export function sourceOf(options: ConnectionOptions, env: Env, face: Face, find: FindProfile): Source {
+  const { socket, config, host, profile } = options;
+  if (profile !== undefined) {
+    if ((socket ?? config) === undefined) return profileSource(find(profile));
+    throw usageFailure('--profile and --socket or --config name two services', 'Give one of them.');
+  }
+  const trust = {
+    ca: filled(env['LINESIDE_CA']),
+    fingerprint: filled(env['LINESIDE_FINGERPRINT']),
+    tokenFile: filled(env['LINESIDE_TOKEN_FILE']),
+  };
+  if ((socket ?? host) !== undefined) return { base: defined(trust), isWholeBox: false };
+  if (config !== undefined) return { base: {}, isWholeBox: true };
+  const [named, second] = [face.socketVariable, 'LINESIDE_HOST', 'LINESIDE_PROFILE'].filter((name) =>
+    filled(env[name]),
+  );
+  if (second !== undefined) {
+    throw usageFailure(
+      `${named} and ${second} name two services`,
+      'Set one of them, or give --socket, --host or --profile.',
+    );
+  }
+  const given = env[named ?? ''] ?? '';
+  if (named === 'LINESIDE_HOST') return { base: defined({ ...trust, host: given }), isWholeBox: false };
+  if (named === 'LINESIDE_PROFILE') return profileSource(find(given));
+  const [line, hub] = [lineFace, hubFace].map(({ socketVariable }) => filled(env[socketVariable]));
+  const isWholeBox = line === undefined || hub !== undefined;
+  if (named !== undefined) return { base: { socket: given }, isWholeBox };
+  // The socket of the other interface: this machine is meant.
+  return (line ?? hub) === undefined ? profileSource(find(undefined)) : { base: {}, isWholeBox };
+}
+
+function profileSource(profile: Profile | undefined): Source {
+  return profile === undefined ? { base: {}, isWholeBox: true } : { base: profile, isWholeBox: true, profile };
+}
+
+/** Without the fields that are undefined. */
+function defined<T extends object>(fields: T): { [Name in keyof T]?: Exclude<T[Name], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
+
+/** The endpoint that options and what stands behind them name, or undefined: the socket of the configuration then. */
+export function chosenEndpoint(options: ConnectionOptions, source: Source, face: Face): Endpoint | undefined {
+  const { base } = source;
   if (options.socket !== undefined && options.host !== undefined) {
     throw usageFailure('--socket and --host name two services', 'Give one of them.');
   }
   if (options.socket !== undefined) return { kind: 'unix', path: options.socket };
-  if (options.host !== undefined) return tcpEndpoint(options.host, face, options, env);
+  const host = options.host ?? (base.host === undefined ? undefined : hostFor(face, base));
+  if (host !== undefined) return tcpEndpoint(host, face, options, source);
   const only = (['tls', 'plaintext', 'ca', 'tokenFile', 'cert', 'key', 'serverName', 'fingerprint'] as const).find(
     (name) => options[name],
   );
-  const host = filled(env['LINESIDE_HOST']);
-  const socket = filled(env[face.socketVariable]);
-  if (options.config === undefined && host !== undefined) {
-    if (socket === undefined) return tcpEndpoint(environmentHost(host, face), face, options, env);
-    throw usageFailure(
-      `${face.socketVariable} and LINESIDE_HOST name two services`,
-      'Set one of them, or give --socket or --host.',
-    );
+  if (only !== undefined) {
+    throw usageFailure('options for TLS and tokens go with --host or --profile', 'Give --host HOST[:PORT].');
   }
-  if (only !== undefined) throw usageFailure('options for TLS and tokens go with --host', 'Give --host HOST[:PORT].');
-  return options.config === undefined && socket !== undefined ? { kind: 'unix', path: socket } : undefined;
+  return base.socket === undefined ? undefined : { kind: 'unix', path: base.socket };
 }
 
 interface Host {
@@ -103,47 +161,57 @@ interface Host {
   readonly port: number;
 }
 
-/** Its port is the line's. */
-function environmentHost(text: string, face: Face): string {
+/** The port in it is the line's. */
+export function hostFor(face: Face, { host: text = '', httpPort }: Partial<Profile>): string {
   if (face === lineFace) return text;
   const { host } = parseHost(text, face.defaultPort);
-  return host.includes(':') ? `[${host}]` : host;
+  return `${host.includes(':') ? `[${host}]` : host}${httpPort === undefined ? '' : `:${httpPort}`}`;
 }
 
-function tcpEndpoint(text: string, face: Face, options: ConnectionOptions, env: Env): Endpoint {
-  const { plaintext, tls, ca, cert, fingerprint, tokenFile } = options;
-  if (plaintext === true && (tls ?? ca ?? cert ?? fingerprint) !== undefined) {
-    throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
-  }
+/** `base` holds where the options say nothing. */
+export function tcpEndpoint(
+  text: string,
+  face: Face,
+  options: Partial<Profile>,
+  { base, profile = {} }: Pick<Source, 'base'> & { readonly profile?: Partial<Profile> },
+): Extract<Endpoint, { kind: 'tcp' }> {
+  const { tokenFile } = options;
   const local = isLoopback(parseHost(text, face.defaultPort).host);
-  const secure = wantsTls(options) || (!local && plaintext !== true);
+  // Variables alone choose no TLS: they may be set for a shell in which the service of this machine is asked too.
+  const secure = choosesTls(options) ?? choosesTls(profile) ?? !local;
   if (!secure && !local && tokenFile !== undefined) {
     throw usageFailure('a token would cross the network readable by all', 'Drop --plaintext, or --token-file.');
   }
   const { host, port } = parseHost(text, secure ? face.securePort : face.defaultPort);
-  const token = secure || local ? (tokenFile ?? filled(env['LINESIDE_TOKEN_FILE'])) : undefined;
-  return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, env) : undefined, tokenFile: token };
+  const token = secure || local ? (tokenFile ?? base.tokenFile) : undefined;
+  return { kind: 'tcp', host, port, tls: secure ? tlsFiles(options, base) : undefined, tokenFile: token };
 }
 
-function wantsTls({ tls, ca, cert, key, fingerprint }: ConnectionOptions): boolean {
+/** undefined: neither TLS nor plaintext is asked for. */
+function choosesTls({ plaintext, tls, ca, cert, key, fingerprint }: Partial<Profile>): boolean | undefined {
   if ((cert === undefined) !== (key === undefined)) throw usageFailure('--cert and --key go together', 'Give both.');
-  return tls === true || ca !== undefined || cert !== undefined || fingerprint !== undefined;
+  const isTls = tls === true || (ca ?? cert ?? fingerprint) !== undefined;
+  if (plaintext === true && isTls) {
+    throw usageFailure('--plaintext and TLS options exclude each other', 'Drop --plaintext.');
+  }
+  return plaintext === true ? false : isTls || undefined;
 }
 
-function tlsFiles(options: ConnectionOptions, env: Env): TlsFiles {
-  const { cert, key, serverName, ca, fingerprint } = options;
+function tlsFiles(options: Partial<Profile>, base: Partial<Profile>): TlsFiles {
+  const { serverName, ca, fingerprint } = options;
   if (fingerprint !== undefined && (ca ?? serverName) !== undefined) {
     throw usageFailure(
       '--fingerprint alone selects the trusted certificate',
       'Drop --ca and --server-name, or --fingerprint.',
     );
   }
-  // What is given on the command line stands instead of either variable.
+  // A fingerprint, or what is given beside it: the options' word on whom to trust stands instead of the one behind them.
   const isGiven = (fingerprint ?? ca ?? serverName) !== undefined;
-  const pin = fingerprint ?? (isGiven ? undefined : filled(env['LINESIDE_FINGERPRINT']));
-  const found = { cert, key, serverName };
+  const pin = fingerprint ?? (isGiven ? undefined : base.fingerprint);
+  const { cert, key } = options.cert === undefined ? base : options;
+  const found = { cert, key, serverName: serverName ?? base.serverName };
   if (pin !== undefined) return { ...found, ca: undefined, fingerprint: givenFingerprint(pin) };
-  return { ...found, ca: ca ?? filled(env['LINESIDE_CA']), fingerprint: undefined };
+  return { ...found, ca: ca ?? base.ca, fingerprint: undefined };
 }
 
 /** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */

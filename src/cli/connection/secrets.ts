@@ -12,8 +12,10 @@ import {
   type Env,
   type Face,
   fingerprintText,
+  sourceOf,
   type TlsMaterial,
 } from './endpoint.ts';
+import { findProfile } from './profiles.ts';
 
 /** A service, and what its callers need. */
 export interface Place extends Target {
@@ -27,7 +29,8 @@ export async function findPlace(
   face: Face,
   localSocket: () => string,
 ): Promise<Place> {
-  const endpoint = chosenEndpoint(options, env, face) ?? { kind: 'unix', path: localSocket() };
+  const source = sourceOf(options, env, face, (name) => findProfile(env, name));
+  const endpoint = chosenEndpoint(options, source, face) ?? { kind: 'unix', path: localSocket() };
   if (endpoint.kind === 'unix') return { endpoint, face, tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
   return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };

@@ -57,7 +57,7 @@ export const portCommands: readonly Entry[] = [
         help: 'name from `lineside devices`, or a stable link (/dev/serial/by-id/...); /dev/ may be left out. Not needed if there is one port',
         completes: 'ports',
       },
-      { name: '[settings]', help: 'short form: 9600 or 9600,7E1 (default 115200,8N1)' },
+      { name: '[settings]', help: 'short form: 9600 or 9600,7E1 (default: those of the profile, else 115200,8N1)' },
     ],
     options: openOptions,
     examples: [
@@ -128,7 +128,7 @@ type OpenOptions = Given<typeof openOptions>;
 
 async function open(call: Call<OpenOptions>, { port, settings }: Args): Promise<number> {
   const short = settings ?? (isSpeed(port) ? port : undefined);
-  const config = openConfig('', short, call.options);
+  const config = openConfig('', short ?? call.profile()?.settings, call.options);
   await openNamed(call, port === undefined || isSpeed(port) ? await onlyPort(call) : port, config);
   const now = await currentConfig(call);
   return call.print({ open: true, ...configJson(now) }, `open: ${configText(now)}`);

@@ -392,6 +392,7 @@ export const knownVariables: ReadonlySet<string> = new Set([
   'LINESIDE_SOCKET',
   'LINESIDE_HTTP_SOCKET',
   'LINESIDE_HOST',
+  'LINESIDE_PROFILE',
   'LINESIDE_TOKEN_FILE',
   'LINESIDE_CA',
   'LINESIDE_FINGERPRINT',
