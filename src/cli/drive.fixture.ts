@@ -85,7 +85,7 @@ export function drivesTerminal(text: string): boolean {
 /** The environment of a child process that runs the CLI: nothing of the developer's own settings. */
 export function cleanEnv(more: Record<string, string> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_'));
-  return { ...Object.fromEntries(kept), ...more };
+  return { ...Object.fromEntries(kept), XDG_CONFIG_HOME: '/nonexistent', ...more };
 }
 
 /** A directory for the tests of a file, removed after them. */

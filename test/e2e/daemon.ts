@@ -104,7 +104,9 @@ export function startProcess(command: string, args: readonly string[], env = env
 export function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('LINESIDE_') && name !== 'NODE_OPTIONS');
   const cache = { NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
-  return { ...Object.fromEntries(kept), ...serviceEnvironment(), ...cache, ...more };
+  // The developer's own profiles name real boxes.
+  const profiles = { XDG_CONFIG_HOME: '/nonexistent' };
+  return { ...Object.fromEntries(kept), ...serviceEnvironment(), ...cache, ...profiles, ...more };
 }
 
 /** Writes the configuration file without starting anything. */

@@ -70,6 +70,7 @@ const elsewhere: readonly (readonly [page: string, command: string, reason: stri
   ['operator/update', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
   ['operator/update', 'journalctl', SYSTEM],
   ['technician/find-a-box', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
+  ['technician/monitor', 'lineside monitor\n', 'needs a terminal; src/cli/line/monitor.test.ts'],
   ['reference/journal', 'journalctl', SYSTEM],
   ['tutorials/first-box', 'sudo dd', CARD],
   ['tutorials/first-box', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
@@ -274,7 +275,13 @@ function shell({ home, here, token }: Reader, line: string): ChildProcess {
   const command = [...here].reduce((text, [shown, own]) => text.replaceAll(shown, own), line);
   const path = `${home}/bin:${process.env['PATH']}`;
   const config = join(home, '.run/lineside.toml');
-  const env = environment({ HOME: home, PATH: path, TOKEN: token, LINESIDE_CONFIG: config });
+  const env = environment({
+    HOME: home,
+    XDG_CONFIG_HOME: join(home, '.config'),
+    PATH: path,
+    TOKEN: token,
+    LINESIDE_CONFIG: config,
+  });
   return startProcess('bash', ['-c', SHELL, 'bash', home, command], env);
 }
 

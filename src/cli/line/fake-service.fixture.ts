@@ -29,6 +29,8 @@ export class FakeService {
   /** Others are NOT_FOUND, when given. */
   onlyPorts: readonly string[] | undefined;
   sent: { seqId: string; payload: Buffer }[] = [];
+  /** What the device gets. */
+  onSent: (payload: Buffer) => void = () => undefined;
   incoming: { payload: Uint8Array; tags?: Record<string, string> }[] = [];
   modem = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
   breaks: number[] = [];
@@ -140,6 +142,7 @@ export class FakeService {
     if (this.answer !== undefined) return serial.SendResponse.fromObject({ ...this.answer, echoSeqId: seqId });
     this.sent.push({ seqId: seqId.toString(), payload: Buffer.from(payload) });
     this.log(0, Buffer.from(payload));
+    this.onSent(Buffer.from(payload));
     return { echoSeqId: seqId };
   }
 

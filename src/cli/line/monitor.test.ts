@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict';
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
+import { ServerError, Status } from 'nice-grpc';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { cleanEnv, drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
 import { service, serviceForEach, socket } from './fake-service.fixture.ts';
-import { keysToSend, LineSplitter } from './monitor.ts';
+import { Keys, LineSplitter, type Typed } from './keys.ts';
 
-serviceForEach(testFiles(), {
+const files = testFiles();
+const { at, file } = files;
+serviceForEach(files, {
   portState: 3,
   requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
   log: { logId: 'log-1' },
@@ -141,6 +147,130 @@ describe('monitor on a terminal', () => {
   });
 });
 
+describe('the keys of the session', () => {
+  it('list themselves, send break, toggle DTR and RTS, and say what a port without wires refuses', async () => {
+    const terminal = new Terminal();
+    await terminal.ready();
+    terminal.type('x\x14?');
+    await terminal.shows('Ctrl-T z  send a file by ZMODEM');
+    terminal.type('\x14b');
+    await terminal.shows('[lineside: break of 250 ms sent]');
+    assert.deepEqual(service.breaks, [250]);
+    terminal.type('\x14d\x14r');
+    await terminal.shows('[lineside: DTR off]');
+    await terminal.shows('[lineside: RTS off]');
+    assert.deepEqual([service.modem.dtr, service.modem.rts], [false, false]);
+    service.refusal = new ServerError(Status.UNIMPLEMENTED, 'a pseudo-terminal has no modem lines');
+    terminal.type('\x14d\x14!');
+    await terminal.shows('[lineside: cannot toggle DTR: a pseudo-terminal has no modem lines]');
+    await terminal.shows('[lineside: no such key');
+    terminal.type('\x14q');
+    assert.equal(await terminal.end(), 'status 0 restored');
+    assert.equal(sent(), 'x');
+  });
+
+  it('change what is shown and what Enter sends', async () => {
+    const terminal = new Terminal();
+    await terminal.ready();
+    terminal.type('\x14t\x14o\r');
+    await terminal.shows('[lineside: timestamps on]');
+    await terminal.shows('[lineside: Enter sends lf]');
+    await until('LF arrived', () => sent() === '\n');
+    service.log(1, 'one\r\ntw');
+    service.log(1, 'o\r\n');
+    await until('both lines', () => /\[\d\d:\d\d:\d\d\.\d{3}\] one\r+\n\[[\d:.]{12}\] two\r/.test(terminal.screen));
+    terminal.type('\x14t\x14n');
+    await terminal.shows('[lineside: line ends: cr]');
+    service.log(1, 'three\r');
+    service.log(1, '\nfour\rfive');
+    await terminal.shows('three\r\nfour\r\nfive');
+    terminal.type('\x14h\x14e');
+    await terminal.shows('[lineside: hex on]');
+    await terminal.shows('[lineside: echo on]');
+    terminal.type('A');
+    await until('the key in hex', () => /TX 41 +\|A\|/.test(terminal.screen));
+    terminal.type('\x1d');
+    assert.equal(await terminal.end(), 'status 0 restored');
+  });
+
+  it('log to a file what the line shows, and end that', async () => {
+    const terminal = new Terminal();
+    const copy = file('copy.txt', 'before\n');
+    await terminal.ready();
+    terminal.type(`\x14l${copy}\r`);
+    await terminal.shows(`[lineside: logging to ${copy}]`);
+    service.log(1, 'kept\r\n');
+    await terminal.shows('kept');
+    terminal.type('\x14l');
+    await terminal.shows('[lineside: logging ended]');
+    service.log(1, 'other\r\n');
+    await terminal.shows('other');
+    terminal.type('\x14l/nonexistent/x\r');
+    await terminal.shows('[lineside: cannot log to /nonexistent/x: there is no such file or directory]');
+    terminal.type('\x1d');
+    assert.equal(await terminal.end(), 'status 0 restored');
+    assert.equal(readFileSync(copy, 'utf8'), 'before\nkept\r\n');
+  });
+
+  it('send a file as it is, or say why not', async () => {
+    const terminal = new Terminal();
+    const content = randomBytes(3000);
+    await terminal.ready();
+    terminal.type(`\x14f${file('firmware.bin', content)}\r`);
+    await terminal.shows('[lineside: sent 3,000 bytes]');
+    assert.ok(Buffer.concat(service.sent.map(({ payload }) => payload)).equals(content));
+    terminal.type('\x14f/nonexistent\r');
+    await terminal.shows('[lineside: cannot send /nonexistent: there is no such file or directory]');
+    terminal.type('\x14f\x03x');
+    await until('the key arrived', () => sent().endsWith('x'));
+    service.answer = { status: 4, error: 'the port is lost' };
+    terminal.type(`\x14f${at('firmware.bin')}\r`);
+    await terminal.shows('firmware.bin: the port is lost]');
+    terminal.type('\x1d');
+    assert.equal(await terminal.end(), 'status 0 restored');
+  });
+
+  const missing = spawnSync('rz', ['--version']).error === undefined ? false : 'needs lrzsz';
+  for (const [key, ...receiver] of [
+    ['z', '--zmodem', '--overwrite'],
+    ['y', '--ymodem', '--overwrite'],
+  ] as const)
+    it(`send a file by lrzsz: ${receiver[0]}`, { skip: missing }, async () => {
+      const content = randomBytes(20_480);
+      const path = file('image.bin', content);
+      const into = mkdtempSync(at('received-'));
+      const rz = spawn('rz', ['--binary', '--quiet', ...receiver], { cwd: into });
+      rz.stdin.on('error', () => undefined);
+      service.onSent = (payload) => void rz.stdin.write(payload);
+      const terminal = new Terminal();
+      await terminal.ready();
+      rz.stdout.on('data', (data: Buffer) => service.log(1, data));
+      terminal.type(`\x14${key}${path}\r`);
+      await terminal.shows('[lineside: sent]');
+      await until('the receiver has ended', () => rz.exitCode !== null);
+      assert.ok(readFileSync(join(into, 'image.bin')).equals(content));
+      service.log(1, 'shown again');
+      await terminal.shows('shown again');
+      terminal.type('\x1d');
+      assert.equal(await terminal.end(), 'status 0 restored');
+    });
+
+  it('cancel a file with Ctrl-C, and leave with one in flight', { skip: missing }, async () => {
+    const terminal = new Terminal();
+    await terminal.ready();
+    terminal.type(`\x14z${file('image.bin', randomBytes(1000))}\r`);
+    await until('sz speaks', () => sent().includes('rz\r'));
+    terminal.type('y\x03');
+    await terminal.shows('image.bin: cancelled]');
+    assert.ok(!sent().includes('y'));
+    await until('the device is told', () => sent().includes('\x18\x18\x18'));
+    terminal.type(`\x14z${at('image.bin')}\r`);
+    await until('sz speaks again', () => sent().split('rz\r').length > 2);
+    terminal.type('\x1d');
+    assert.equal(await terminal.end(), 'status 0 restored');
+  });
+});
+
 describe('monitor with other input', () => {
   it('sends lines and shows what comes until the wait is over', async () => {
     const running = start(['monitor', '--enter', 'crlf', '--wait', '1'], { socket, stdin: 'ATI\nAT+CSQ\r\nlast' });
@@ -174,15 +304,31 @@ describe('monitor with other input', () => {
 });
 
 describe('keys and lines', () => {
-  it('translates Enter and stops at Ctrl-]', () => {
-    const keys = (text: string, enter: string) => {
-      const { bytes, leave } = keysToSend(Buffer.from(text, 'latin1'), Buffer.from(enter));
-      return [bytes.toString('latin1'), leave];
-    };
-    assert.deepEqual(keys('a\rb\r', '\r\n'), ['a\r\nb\r\n', false]);
-    assert.deepEqual(keys('\x1d', '\r'), ['', true]);
-    assert.deepEqual(keys('ab\x1dcd', '\n'), ['ab', true]);
-    assert.deepEqual(keys('\x03\x1b[A', '\r'), ['\x03\x1b[A', false]);
+  const read = (keys: Keys, text: string): string[] => [...keys.read(Buffer.from(text, 'latin1'))].map(shown);
+  const shown = (typed: Typed): string => {
+    if (typed.kind === 'bytes') return typed.bytes.toString('latin1');
+    return typed.kind === 'command' ? `<${typed.key}>` : typed.kind === 'answer' ? `answer ${typed.text}` : 'edit';
+  };
+
+  it('translates Enter, leaves at Ctrl-] and finds commands after Ctrl-T, however the keys are cut', () => {
+    const keys = new Keys(Buffer.from('\r\n'));
+    assert.deepEqual(read(keys, 'a\rb\r\x03\x1b[A'), ['a\r\nb\r\n\x03\x1b[A']);
+    assert.deepEqual(read(keys, 'ab\x1dcd'), ['ab', '<q>', 'cd']);
+    assert.deepEqual(read(keys, 'a\x14'), ['a']);
+    assert.deepEqual(read(keys, 'Bc\x14\x14\x14?'), ['<b>', 'c\x14', '<?>']);
+    assert.deepEqual(read(keys, '\x14\x1d'), ['<q>']);
+  });
+
+  it('takes an answer up to Enter, with corrections, and none after Ctrl-C or Escape', () => {
+    const keys = new Keys(Buffer.from('\r'));
+    keys.ask();
+    const typed = read(keys, 'x\x7f\x7f/tmp/\xc3\xa9\x08\x00b\rnext');
+    assert.deepEqual(typed.slice(-2), ['answer /tmp/b', 'next']);
+    for (const cancel of ['\x03', '\x1b[A', '\x1d']) {
+      keys.ask();
+      assert.equal(read(keys, `/tmp${cancel}`).at(-1), 'answer ');
+      assert.deepEqual(read(keys, 'y'), ['y']);
+    }
   });
 
   it('finds the same lines however the input is cut', () => {

@@ -16,7 +16,8 @@ import type { Args, Call } from '../shell.ts';
 import { currentConfig } from './port.ts';
 import { bitsPerByte } from './settings.ts';
 
-type Line = serial.SerialConfig;
+/** What the port is open with, as far as packets go. */
+export type Line = Pick<serial.SerialConfig, 'baudRate' | 'dataBits' | 'parity' | 'stopBits' | 'packetSize'>;
 
 /** Between two looks into an empty buffer: the contract has no waiting receive. `log --follow` shows bytes at once. */
 const pollMs = 50;
@@ -108,7 +109,7 @@ function textPayload(text: string, options: SendOptions): Uint8Array {
 }
 
 async function sendFile(call: Call<SendOptions>, line: Line, path: string, tally: Tally): Promise<void> {
-  const source = await openPieces(path, call.io.stdin, line.packetSize);
+  const source = path === '-' ? call.io.stdin : await openPieces(path, line.packetSize);
   try {
     for await (const piece of fixedPieces(source, pieceBytes(line), call.stop)) {
       if (line.packetSize !== 0 && piece.length !== line.packetSize) {
@@ -175,14 +176,13 @@ export function pieces(all: Buffer, size: number): { readonly whole: Buffer[]; r
  * The size of a file's packets: the port's own, else what the line carries in a second, so that an answer comes well
  * within the time limit and Ctrl-C acts soon.
  */
-function pieceBytes(line: Line): number {
+export function pieceBytes(line: Line): number {
   if (line.packetSize !== 0) return line.packetSize;
   return Math.min(maxPayloadBytes, Math.max(1, Math.floor(line.baudRate / bitsPerByte(line))));
 }
 
-/** Opens the source; a file that cannot be cut into whole packets is refused before anything is sent. */
-async function openPieces(path: string, stdin: Readable, packetSize: number): Promise<Readable> {
-  if (path === '-') return stdin;
+/** Opens a file; one that cannot be cut into whole packets is refused before anything is sent. */
+export async function openPieces(path: string, packetSize: number): Promise<Readable> {
   const info = await stat(path).catch((error: unknown) => {
     throw fileFailure('read', path, error);
   });
@@ -193,7 +193,7 @@ async function openPieces(path: string, stdin: Readable, packetSize: number): Pr
   return createReadStream(path);
 }
 
-async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* fixedPieces(source: Readable, size: number, stop: AbortSignal): AsyncGenerator<Uint8Array> {
   let held: Buffer[] = [];
   let heldBytes = 0;
   for await (const part of readable(source, 'the input', stop)) {
