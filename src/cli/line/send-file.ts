@@ -10,7 +10,7 @@ import { counted } from '../output/numbers.ts';
 import { fixedPieces, type Line, openPieces, pieceBytes, pieces } from './packets.ts';
 import type { LiveSession } from './reader.ts';
 
-export interface Sending {
+interface Sending {
   readonly path: string;
   readonly line: Line;
   readonly session: LiveSession;
