@@ -14,7 +14,14 @@ import { lineStatus } from '../shared/host/status-text.ts';
 import { startGrpcServers } from './grpc/server.ts';
 import { openSerialLog } from './log/serial-log.ts';
 import { Inventory } from './port/inventory.ts';
-import { type DataBits, type LineConfig, Parity, type StopBits, stopBitsNames } from './port/line-config.ts';
+import {
+  type DataBits,
+  FlowControl,
+  type LineConfig,
+  Parity,
+  type StopBits,
+  stopBitsNames,
+} from './port/line-config.ts';
 import { LineMemory } from './port/line-memory.ts';
 import { checkSettings } from './port/linux/termios.ts';
 import { PortOwner } from './port/owner.ts';
@@ -135,13 +142,21 @@ async function resume(owner: PortOwner, memory: LineMemory, config: Config, logg
 }
 
 /** [serial.line], as the contract numbers its settings; its values have been checked. */
-function lineAtStart({ port: portName, dataBits, parity, stopBits, ...line }: Config['serial']['line']): LineConfig {
+function lineAtStart({
+  port: portName,
+  dataBits,
+  parity,
+  stopBits,
+  flowControl,
+  ...line
+}: Config['serial']['line']): LineConfig {
   return {
     ...line,
     portName,
     dataBits: dataBits as DataBits,
     parity: Parity[parity],
     stopBits: stopBitsNames.indexOf(stopBits) as StopBits,
+    flowControl: FlowControl[flowControl],
   };
 }
 

@@ -19,6 +19,7 @@ import type { Log } from '../../src/line/log/serial-log.ts';
 import type { Port } from '../../src/line/port/inventory.ts';
 import {
   type LineCounters,
+  type LineListener,
   type LineSnapshot,
   type ModemLines,
   newCounters,
@@ -52,6 +53,7 @@ export class FakeLine implements Line {
   opens: OpenRequest[] = [];
   sends: SendRequest[] = [];
   breaks: number[] = [];
+  listeners = new Set<LineListener>();
   lines: ModemLines = { dtr: true, rts: false, cts: true, dsr: false, dcd: true, ri: false };
   /** Replaced by tests that hold a packet back. */
   onSend: (request: SendRequest) => Promise<void> = async () => {};
@@ -65,7 +67,7 @@ export class FakeLine implements Line {
     const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
     this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize });
     this.#fail();
-    this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize };
+    this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize, flowControl: 0 };
   }
   async close(): Promise<void> {
     this.#fail();
@@ -97,6 +99,15 @@ export class FakeLine implements Line {
   async sendBreak(durationMs: number): Promise<void> {
     this.#fail();
     this.breaks.push(durationMs);
+  }
+  /** Tests of what is done to an open port have a real one. */
+  openPort(): never {
+    throw new LinesideError('NOT_CONNECTED', 'no port is open');
+  }
+  restoreSettings(): void {}
+  listen(listener: LineListener): () => void {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
   }
   snapshot(): LineSnapshot {
     const state = this.config === undefined ? 'closed' : 'open';

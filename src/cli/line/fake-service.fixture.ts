@@ -156,6 +156,7 @@ export class FakeService {
         if (request.rts != null) this.modem.rts = request.rts;
         return this.modem;
       },
+      releaseHold: async () => ({}),
       sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {
         this.breaks.push(durationMs);
         return {};

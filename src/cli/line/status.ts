@@ -1,5 +1,5 @@
 /** status: the line, its log, the service and the machine, once or again and again. */
-import { clockStates, logStates } from '../../shared/proto/line-status.ts';
+import { clockStates, flowControls, logStates } from '../../shared/proto/line-status.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import type { Entry } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
@@ -69,6 +69,8 @@ export function statusText(status: lineside.v1.LineStatus, width: number, more: 
   const rows: Row[] = [['Port', portText(status)]];
   if (status.portError !== '') rows.push(['', safeText(status.portError)]);
   if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
+  if (status.holder != null)
+    rows.push(['Held by', `${safeText(status.holder.name)}, for ${spanText(status.holder.ageMs)}`]);
   if (status.counters != null) rows.push(...counterRows(status.counters));
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
   if (status.log != null) rows.push(...logRows(status.log));
@@ -109,9 +111,11 @@ function requestedText(asked: NonNullable<Config>, got: Effective): string {
 
 function effectiveText(asked: NonNullable<Config>, got: NonNullable<Effective>): string {
   const driver = got.driver === '' ? '' : `, driver ${safeText(got.driver)}`;
-  if (got.unverified) return ` (unverified: a pseudo-terminal keeps no settings)${driver}`;
+  const flow = flowControls[got.flowControl] ?? 'none';
+  const controlled = flow === 'none' ? '' : `, flow control ${flow}`;
+  if (got.unverified) return `${controlled} (unverified: a pseudo-terminal keeps no settings)${driver}`;
   const same = settingsText(asked) === settingsText(got);
-  return `${same ? '' : ` (the kernel says ${settingsText(got)})`}${driver}`;
+  return `${controlled}${same ? '' : ` (the kernel says ${settingsText(got)})`}${driver}`;
 }
 
 function counterRows(c: lineside.v1.LineCounters): Row[] {

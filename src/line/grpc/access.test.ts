@@ -74,10 +74,16 @@ function bearer(role: string): string {
   return `Bearer ${tokens.get(role)}`;
 }
 
+const releaseHold = '/lineside.v1.LineService/ReleaseHold';
+
 test('every method needs the role that the decisions give it', () => {
   assert.deepEqual(
     methods.map(({ path }) => path).filter((path) => roleNeeded(path) === 'viewer'),
     viewer,
+  );
+  assert.deepEqual(
+    methods.map(({ path }) => path).filter((path) => roleNeeded(path) === 'admin'),
+    [releaseHold],
   );
   assert.equal(roleNeeded('/some.New/Method'), 'operator');
   assert.ok(mayCall(['operator'], viewer[0] ?? '') && !mayCall(['admin', 'writer'], viewer[0] ?? ''));
@@ -85,11 +91,11 @@ test('every method needs the role that the decisions give it', () => {
 
 const callers: [string, () => Caller, (path: string) => string][] = [
   ['no credentials', () => ({}), () => 'UNAUTHENTICATED'],
-  ['a viewer token', () => ({ authorization: bearer('viewer') }), (path) => byRole(path, 'viewer')],
-  ['an operator token', () => ({ authorization: bearer('operator') }), () => 'OK'],
-  ['an admin token', () => ({ authorization: bearer('admin') }), () => 'PERMISSION_DENIED'],
-  ['a viewer certificate', () => ({ certificate: issue('wall-display') }), (path) => byRole(path, 'viewer')],
-  ['an operator certificate', () => ({ certificate: issue('laptop') }), () => 'OK'],
+  ['a viewer token', () => ({ authorization: bearer('viewer') }), byViewer],
+  ['an operator token', () => ({ authorization: bearer('operator') }), byOperator],
+  ['an admin token', () => ({ authorization: bearer('admin') }), (path) => allowed(path === releaseHold)],
+  ['a viewer certificate', () => ({ certificate: issue('wall-display') }), byViewer],
+  ['an operator certificate', () => ({ certificate: issue('laptop') }), byOperator],
   ['a certificate without a role', () => ({ certificate: issue('stranger') }), () => 'PERMISSION_DENIED'],
 ];
 const issued = new Map<string, Pair>();
@@ -98,8 +104,14 @@ function issue(name: string): Pair {
   issued.set(name, known);
   return known;
 }
-function byRole(path: string, role: 'viewer'): string {
-  return role === 'viewer' && (viewer.includes(path) || standard.includes(path)) ? 'OK' : 'PERMISSION_DENIED';
+function allowed(may: boolean): string {
+  return may ? 'OK' : 'PERMISSION_DENIED';
+}
+function byViewer(path: string): string {
+  return allowed(viewer.includes(path) || standard.includes(path));
+}
+function byOperator(path: string): string {
+  return allowed(path !== releaseHold);
 }
 
 for (const [who, caller, expected] of callers) {

@@ -5,7 +5,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { Config } from '../../shared/config/config.ts';
 import type { Connection } from './connection.ts';
 
-type GrpcRole = 'viewer' | 'operator';
+type GrpcRole = 'viewer' | 'operator' | 'admin';
 
 /** What looks but does not touch. Everything else needs operator, methods not thought of included. */
 const viewerMethods: ReadonlySet<string> = new Set([
@@ -21,13 +21,18 @@ const viewerMethods: ReadonlySet<string> = new Set([
   '/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo',
 ]);
 
+/** Taking the line away from who holds it. */
+const adminMethod = '/lineside.v1.LineService/ReleaseHold';
+
 export function roleNeeded(path: string): GrpcRole {
+  if (path === adminMethod) return 'admin';
   return viewerMethods.has(path) ? 'viewer' : 'operator';
 }
 
-/** Operator includes viewer; roles of the reference-data interface (admin too) mean nothing here. */
+/** Operator includes viewer; roles of the reference-data interface mean nothing here, but admin for its one method. */
 export function mayCall(roles: readonly string[], path: string): boolean {
-  return roles.includes('operator') || (roleNeeded(path) === 'viewer' && roles.includes('viewer'));
+  const needed = roleNeeded(path);
+  return roles.includes(needed) || (needed === 'viewer' && roles.includes('operator'));
 }
 
 export type CertificateRoles = Pick<Config['auth'], 'operatorCerts' | 'viewerCerts'>;
@@ -39,25 +44,27 @@ export function certificateRoles(name: string, { operatorCerts, viewerCerts }: C
   return [];
 }
 
-/** Rejects with UNAUTHENTICATED or PERMISSION_DENIED. */
-export type Authenticator = (path: string, authorization: readonly string[], connection: Connection) => Promise<void>;
+/** Answers the name of the token or the certificate. Rejects with UNAUTHENTICATED or PERMISSION_DENIED. */
+export type Authenticator = (path: string, authorization: readonly string[], connection: Connection) => Promise<string>;
 
 /** `certificates` is asked for each call: it may be changed. */
 export function authenticatorBy(tokens: TokenReader, certificates: () => CertificateRoles): Authenticator {
   return async (path, authorization, connection) => {
-    let caller: string;
+    let kind = 'token';
+    let name: string;
     let roles: readonly string[];
     if (authorization.length > 0) {
-      const owner = await tokens.authenticate(authorization);
-      caller = `token "${owner.name}"`;
-      roles = owner.roles;
+      ({ name, roles } = await tokens.authenticate(authorization));
     } else {
-      const certificate = certificateOf(connection);
-      caller = `certificate "${certificate}"`;
-      roles = certificateRoles(certificate, certificates());
+      kind = 'certificate';
+      name = certificateOf(connection);
+      roles = certificateRoles(name, certificates());
     }
-    if (mayCall(roles, path)) return;
-    throw new LinesideError('PERMISSION_DENIED', `${caller} has not the role ${roleNeeded(path)} that this needs`);
+    if (mayCall(roles, path)) return name;
+    throw new LinesideError(
+      'PERMISSION_DENIED',
+      `${kind} "${name}" has not the role ${roleNeeded(path)} that this needs`,
+    );
   };
 }
 

@@ -17,6 +17,7 @@ import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_REAUTH_MS } from './li
 
 /** Removed from what a client sends, then set here. */
 const CALLER = 'lineside-internal-caller';
+const NAME = 'lineside-internal-name';
 const DEADLINE = 'lineside-internal-deadline';
 const STREAM = 'lineside-internal-stream';
 
@@ -57,7 +58,7 @@ export class AuthInterceptor {
       const name = responseStream && incoming !== undefined ? this.#nameOf(incoming) : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
-        for (const own of [CALLER, DEADLINE, STREAM]) metadata.remove(own);
+        for (const own of [CALLER, NAME, DEADLINE, STREAM]) metadata.remove(own);
         metadata.set(CALLER, connection.caller);
         if (name !== undefined) metadata.set(STREAM, name);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
@@ -65,7 +66,7 @@ export class AuthInterceptor {
         const authorization = metadata.get('authorization').map(String);
         const check = async (): Promise<void> => {
           try {
-            await authenticate(path, authorization, connection);
+            metadata.set(NAME, await authenticate(path, authorization, connection));
           } catch (error) {
             this.#failures.note(path, connection.peer, messageOf(error));
             throw error;
@@ -101,6 +102,11 @@ function deadlineOf(call: ServerInterceptingCallInterface, clock: Clock): number
 /** All calls of one connection have the same. */
 export function callerOf(context: CallContext): string {
   return context.metadata.get(CALLER) ?? context.peer;
+}
+
+/** Of its token or client certificate; 'local': a caller on the box that needs none. */
+export function nameOf(context: CallContext): string {
+  return context.metadata.get(NAME) ?? 'local';
 }
 
 export function deadlineMsOf(context: CallContext): number | undefined {

@@ -17,8 +17,7 @@ const ENTRY_ID = 0x08;
 const ENTRY_ENTRY = 0x12;
 const ENTRY_CLOCK = 0x18;
 const ENTRY_UNCORRECTED = 0x20;
-const SESSION_SENT = 0x0a;
-const SESSION_LOG = 0x12;
+const sessionTags = { sent: 0x0a, log: 0x12, received: 0x1a, event: 0x22, done: 0x2a } as const;
 /** Tags and numbers of an entry beside its data and note: 2 + 11 + 6 + 6 bytes at most. */
 const ENTRY_OVERHEAD = 32;
 /** A UTF-16 unit takes at most three bytes of UTF-8. */
@@ -164,10 +163,10 @@ function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {
   };
 }
 
-/** lineside.v1.SessionResponse around an encoded SendResponse or LogBatch. */
-export function sessionResponse(kind: 'sent' | 'log', bytes: Uint8Array): Buffer {
+/** lineside.v1.SessionResponse around an encoded message, or received bytes. */
+export function sessionResponse(kind: keyof typeof sessionTags, bytes: Uint8Array): Buffer {
   const out = Buffer.allocUnsafe(1 + varintBytes(bytes.length) + bytes.length);
-  out[0] = kind === 'sent' ? SESSION_SENT : SESSION_LOG;
+  out[0] = sessionTags[kind];
   out.set(bytes, writeVarint(out, 1, bytes.length));
   return out;
 }

@@ -51,6 +51,13 @@ export const STREAM_REAUTH_MS = 8_000;
 /** Packets of one Session that may wait for their answers; then its stream is not read on. */
 export const MAX_SESSION_OUTSTANDING = 64;
 
+/** Received bytes that wait for the client of a Session: 23 s of line at 115,200 baud. */
+export const MAX_UNREAD_BYTES = 256 * KIB;
+/** Of such bytes in one message, where more wait. */
+export const RECEIVED_MESSAGE_BYTES = 32 * KIB;
+/** Between two looks at the modem lines, for sessions that want them: a person's switch, a modem's carrier. */
+export const MODEM_LOOK_MS = 10;
+
 /** A client that does not answer a ping within this (or one interval) is gone: a frozen laptop, a pulled cable. */
 const MAX_KEEPALIVE_TIMEOUT_MS = 10_000;
 /**

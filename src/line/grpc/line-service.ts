@@ -6,12 +6,13 @@ import { residentBytes } from '../../shared/base/memory.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, TimeState } from '../log/log-api.ts';
 import type { LineSnapshot } from '../port/line.ts';
-import { callerOf } from './auth-interceptor.ts';
+import { callerOf, nameOf } from './auth-interceptor.ts';
 import { readBatches } from './batches.ts';
 import { u64 } from './encode.ts';
+import type { Holder } from './line-hold.ts';
 import { readRequest } from './log-requests.ts';
 import { type ServiceContext, standing } from './serial-service.ts';
-import { Session } from './session.ts';
+import { outgoingLines, portStateOf, Session } from './session.ts';
 import { subscribed } from './subscriptions.ts';
 import type { LineServer } from './wire.ts';
 
@@ -20,7 +21,7 @@ export function lineService(
   version: string,
   faults: () => Pick<ServiceFacts, 'configurationRefused' | 'listenerFault'>,
 ): ServiceImplementation<typeof LineServer> {
-  const { line, log, clock, errorMapper, subscriptions } = parts;
+  const { line, hold, log, clock, errorMapper, subscriptions } = parts;
   const startedMs = clock.monoMs();
   let sessions = 0;
   return {
@@ -31,6 +32,7 @@ export function lineService(
           version,
           residentBytes: u64(residentBytes()),
           subscribers: log.readers,
+          ...holding(hold.holder()),
           ...faults(),
         }),
       ),
@@ -44,32 +46,39 @@ export function lineService(
 
     getModemLines: () => errorMapper.answer(() => line.modemLines()),
 
-    setModemLines: ({ dtr, rts }: lineside.v1.SetModemLinesRequest) =>
-      errorMapper.answer(() =>
-        // `optional` fields that were not sent are null in the generated class.
-        line.setModemLines({ ...(typeof dtr === 'boolean' && { dtr }), ...(typeof rts === 'boolean' && { rts }) }),
-      ),
+    setModemLines: (request: lineside.v1.SetModemLinesRequest) =>
+      errorMapper.answer(() => {
+        hold.check();
+        return line.setModemLines(outgoingLines(request));
+      }),
 
     sendBreak: ({ durationMs }: lineside.v1.SendBreakRequest) =>
       errorMapper.answer(async () => {
+        hold.check();
         await line.sendBreak(durationMs);
         return {};
       }),
 
     session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) => {
       sessions += 1;
-      const caller = `${callerOf(context)}#${sessions}`;
+      const caller = { stream: `${callerOf(context)}#${sessions}`, name: nameOf(context) };
       return subscribed(parts, context, (subscription) => {
         standing(context, log);
         return new Session(parts, caller, subscription).run(requests);
       });
     },
+
+    releaseHold: (_request: unknown, context: CallContext) =>
+      errorMapper.answer(() => {
+        hold.releaseBy(nameOf(context));
+        return {};
+      }),
   };
 }
 
 // The state of the line and its log as lineside.v1.LineStatus.
 
-const { ClockState, EffectiveSettings, LineCounters, LogState, LogStatus, PortState } = lineside.v1;
+const { ClockState, EffectiveSettings, LineCounters, LogState, LogStatus } = lineside.v1;
 
 const clockStates: Readonly<Record<TimeState, lineside.v1.ClockState>> = {
   synced: ClockState.CLOCK_STATE_SET,
@@ -79,7 +88,7 @@ const clockStates: Readonly<Record<TimeState, lineside.v1.ClockState>> = {
 
 type ServiceFacts = Pick<
   lineside.v1.LineStatus.$Properties,
-  'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'configurationRefused' | 'listenerFault'
+  'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'holder' | 'configurationRefused' | 'listenerFault'
 >;
 
 function lineStatus(
@@ -89,7 +98,7 @@ function lineStatus(
 ): lineside.v1.LineStatus.$Properties {
   return {
     ...service,
-    portState: PortState[`PORT_STATE_${upper(state)}`],
+    portState: portStateOf(state),
     ...(requested !== undefined && { requested: serial.SerialConfig.fromObject({ ...requested }) }),
     ...(effective !== undefined && { effective: EffectiveSettings.fromObject({ ...effective }) }),
     portError: error,
@@ -97,14 +106,15 @@ function lineStatus(
     portStateAgeMs: whole(stateAgeMs),
     counters: LineCounters.fromObject({ ...counters }),
     ...(kernel !== undefined && { kernel }),
-    log: LogStatus.fromObject({ ...log, state: LogState[`LOG_STATE_${upper(log.state)}`] }),
+    log: LogStatus.fromObject({ ...log, state: LogState[`LOG_STATE_${log.state === 'ok' ? 'OK' : 'FAILING'}`] }),
     portListChanges: u64(portListChanges),
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }
 
-function upper<S extends string>(state: S): Uppercase<S> {
-  return state.toUpperCase() as Uppercase<S>;
+function holding(holder: Holder | undefined): Pick<ServiceFacts, 'holder'> {
+  if (holder === undefined) return {};
+  return { holder: { name: holder.name, sinceMs: u64(holder.sinceMs), ageMs: whole(holder.ageMs) } };
 }
 
 /** Monotonic times come with fractions. */

@@ -9,12 +9,14 @@ import { callerOf, deadlineMsOf } from './auth-interceptor.ts';
 import { readMessageBatches } from './batches.ts';
 import { u64 } from './encode.ts';
 import type { ErrorMapper } from './error-mapper.ts';
+import type { LineHold } from './line-hold.ts';
 import { newEntry } from './log-requests.ts';
 import { type Subscriptions, subscribed } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
 
 export interface ServiceContext {
   readonly line: Line;
+  readonly hold: LineHold;
   readonly log: Log;
   readonly clock: Clock;
   readonly errorMapper: ErrorMapper;
@@ -26,7 +28,11 @@ export interface ServiceContext {
 export const LOG_ID_HEADER = 'lineside-log-id';
 
 export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
-  const { line, log, clock, errorMapper, subscriptions } = parts;
+  const { line, hold, log, clock, errorMapper, subscriptions } = parts;
+  const unlessHeld = async (work: () => Promise<void>): Promise<void> => {
+    hold.check();
+    await work();
+  };
   return {
     listDevices: () =>
       errorMapper.answer(async () => {
@@ -37,9 +43,10 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
       }),
 
     open: (request: serial.SerialConfig, { trailer }: CallContext) =>
-      errorMapper.inContract(() => line.open(request), trailer),
+      errorMapper.inContract(() => unlessHeld(() => line.open(request)), trailer),
 
-    close: (_request, { trailer }: CallContext) => errorMapper.inContract(() => line.close(), trailer),
+    close: (_request, { trailer }: CallContext) =>
+      errorMapper.inContract(() => unlessHeld(() => line.close()), trailer),
 
     getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 
@@ -55,6 +62,7 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
 
     receivePacket: () =>
       errorMapper.answer(() => {
+        hold.check();
         const { seqId, payload, receivedAtMs, droppedBefore } = line.receive();
         const tags: Record<string, string> = { received_at_ms: String(receivedAtMs) };
         if (droppedBefore > 0) tags.dropped_packets = String(droppedBefore);
@@ -63,6 +71,7 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
 
     logRaw: (request: serial.SerialLogEntry) =>
       errorMapper.answer(async () => {
+        hold.check();
         await log.store(newEntry(request, clock.wallMs()));
         return {};
       }),
@@ -83,13 +92,17 @@ interface SendCall extends Omit<SendRequest, 'payload'> {
 
 /** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
 export async function sendPacket(
-  { line, errorMapper }: Pick<ServiceContext, 'line' | 'errorMapper'>,
+  { line, hold, errorMapper }: Pick<ServiceContext, 'line' | 'hold' | 'errorMapper'>,
   packet: serial.Packet,
   { trailer, ...from }: SendCall,
 ): Promise<serial.SendResponse.$Properties> {
   // Decoded bytes are a view on the received frame: the line keeps the payload, not the frame.
   const payload = new Uint8Array(packet.payload);
-  const answer = await errorMapper.inContract(() => line.send({ payload, ...from }), trailer);
+  const send = async (): Promise<void> => {
+    hold.check(from.caller);
+    await line.send({ payload, ...from });
+  };
+  const answer = await errorMapper.inContract(send, trailer);
   return { ...answer, echoSeqId: packet.seqId };
 }
 

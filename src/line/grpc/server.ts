@@ -22,6 +22,7 @@ import { AuthInterceptor } from './auth-interceptor.ts';
 import { Newcomers } from './connection.ts';
 import { ErrorMapper } from './error-mapper.ts';
 import { MAX_CONNECTIONS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
+import { LineHold } from './line-hold.ts';
 import { lineService } from './line-service.ts';
 import { serialService } from './serial-service.ts';
 import { type StandardServices, standardServices } from './standard-services.ts';
@@ -75,7 +76,8 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const refused = new AuthFailureLog(clock, logger);
   const auth = new AuthInterceptor(clock, refused);
   const endStalled = (context: CallContext): void => auth.endStalled(context);
-  const services = { ...parts, errorMapper, subscriptions, endStalled };
+  const hold = new LineHold(clock, logger, () => parts.line.restoreSettings());
+  const services = { ...parts, hold, errorMapper, subscriptions, endStalled };
   const serial = serialService(services);
   const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');
   const beyond = lineService(services, parts.version, () => ({
@@ -106,6 +108,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const stop = once(async () => {
     await listeners.stop();
     await stopAll(listeners.open, auth, standard, subscriptions, clock);
+    hold.stop();
     refused.stop();
   });
   return {

@@ -115,7 +115,7 @@ async function drain(stream: AsyncIterable<unknown>): Promise<void> {
 }
 
 const badSessions: [string, SessionRequest[], RegExp][] = [
-  ['an empty request', [{}], /neither send nor log/],
+  ['an empty request', [{}], /neither send, log, receive nor command/],
   ['a second log', [{ log: { follow: true } }, { log: {} }], /begun/],
   ['a bad read', [{ log: { last: true } }], /limit/],
 ];

@@ -5,7 +5,7 @@
  * A read shows when bytes were read, not when they were on the wire. So its own time on the wire is no silence, neither is
  * the time for which a UART holds bytes back, nor the time in which the process did not run. If unsure, chunks are joined.
  */
-import type { LineSettings } from './line-config.ts';
+import type { Framing } from './line-config.ts';
 
 /** The longest chunk: what the kernel's line discipline hands over at most. */
 export const CHUNK_BYTES = 4_096;
@@ -35,14 +35,14 @@ export interface Chunk {
 }
 
 /** The time of one character on the wire, the start bit included. */
-export function characterMs(settings: LineSettings): number {
+export function characterMs(settings: Framing): number {
   const parityBits = settings.parity === 0 ? 0 : 1;
   const stopBits = settings.stopBits === 0 ? 1 : settings.stopBits === 1 ? 1.5 : 2;
   return ((1 + settings.dataBits + parityBits + stopBits) * 1_000) / settings.baudRate;
 }
 
 /** The silence that ends a chunk: 3.5 character times, at least 2 ms. */
-export function defaultGapMs(settings: LineSettings): number {
+export function defaultGapMs(settings: Framing): number {
   return Math.max(MIN_GAP_MS, GAP_CHARACTERS * characterMs(settings));
 }
 

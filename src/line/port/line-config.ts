@@ -6,15 +6,22 @@ export const Parity = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
 export type Parity = (typeof Parity)[keyof typeof Parity];
 export const StopBits = { one: 0, onePointFive: 1, two: 2 } as const;
 export type StopBits = (typeof StopBits)[keyof typeof StopBits];
+export const FlowControl = { none: 0, rtscts: 1, xonxoff: 2 } as const;
+export type FlowControl = (typeof FlowControl)[keyof typeof FlowControl];
 /** By their numbers. */
 export const stopBitsNames = ['1', '1.5', '2'] as const;
 export type DataBits = 5 | 6 | 7 | 8;
 
-export interface LineSettings {
+/** What a character is on the wire. */
+export interface Framing {
   readonly baudRate: number;
   readonly dataBits: DataBits;
   readonly parity: Parity;
   readonly stopBits: StopBits;
+}
+
+export interface LineSettings extends Framing {
+  readonly flowControl: FlowControl;
 }
 
 /** What the port is (to be) open with. */
@@ -26,7 +33,7 @@ export interface LineConfig extends LineSettings {
 }
 
 /** The arguments of Open as they came in: any numbers at all. */
-export interface OpenRequest extends Record<Exclude<keyof LineConfig, 'portName'>, number> {
+export interface OpenRequest extends Record<keyof Framing | 'packetSize', number> {
   readonly portName: string;
 }
 
@@ -42,7 +49,7 @@ export interface OutgoingLines {
   readonly rts?: boolean;
 }
 
-/** What Open takes of each number, both ends included, and how a fault names it. */
+/** What is taken of each number, both ends included, and how a fault names it. */
 const ranges = [
   // The fastest UARTs in use (FT232H, FT2232H) end at 12 Mbaud.
   ['baudRate', 'baud_rate', 1, 12_000_000, 'is not 1 to 12000000'],
@@ -51,32 +58,44 @@ const ranges = [
   ['stopBits', 'stop_bits', StopBits.one, StopBits.two, 'is no StopBits'],
   // The largest packet that SendPacket would take by default, too.
   ['packetSize', 'packet_size', 0, 65_536, 'is not 0 to 65536'],
+  ['flowControl', 'flow_control', FlowControl.none, FlowControl.xonxoff, 'is no FlowControl'],
 ] as const;
+
+type Numbers = Readonly<Record<Exclude<keyof LineConfig, 'portName'>, number>>;
 
 /** The arguments of Open, before any port is touched. Throws INVALID_ARGUMENT that names every field at fault. */
 export function validateOpen(request: OpenRequest): LineConfig {
   const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
+  // The contract's Open knows no flow control.
+  const numbers = { baudRate, dataBits, parity, stopBits, packetSize, flowControl: FlowControl.none };
+  // Whatever else it is: a name that is not listed is NOT_FOUND.
+  return { portName, ...validNumbers(numbers, portName === '' ? ['port_name: is empty'] : []) };
+}
+
+/** Settings to be changed in place, any numbers at all; those that are not named stay. */
+export type SettingsChange = Partial<Readonly<Record<keyof LineSettings, number>>>;
+
+/** The configuration with these settings. Throws as validateOpen. */
+export function changedConfig(config: LineConfig, changes: SettingsChange): LineConfig {
+  return { portName: config.portName, ...validNumbers({ ...config, ...changes }, []) };
+}
+
+function validNumbers(numbers: Numbers, others: readonly string[]): Omit<LineConfig, 'portName'> {
+  const { dataBits, stopBits } = numbers;
   const isTaken = (value: number, low: number, high: number): boolean =>
     Number.isInteger(value) && value >= low && value <= high;
   const faults = [
-    // Whatever else it is: a name that is not listed is NOT_FOUND.
-    ...(portName === '' ? ['port_name: is empty'] : []),
+    ...others,
     ...ranges.flatMap(([key, field, low, high, fault]) =>
-      isTaken(request[key], low, high) ? [] : [`${field}: ${request[key]} ${fault}`],
+      isTaken(numbers[key], low, high) ? [] : [`${field}: ${numbers[key]} ${fault}`],
     ),
     ...(stopBits === StopBits.onePointFive && dataBits !== 5 && isTaken(dataBits, 5, 8)
       ? [`stop_bits: 1.5 stop bits exist with 5 data bits only, not with ${dataBits}`]
       : []),
   ];
   if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '));
-  return {
-    portName,
-    baudRate,
-    dataBits: dataBits as DataBits,
-    parity: parity as Parity,
-    stopBits: stopBits as StopBits,
-    packetSize,
-  };
+  const { baudRate, parity, packetSize, flowControl } = numbers;
+  return { baudRate, dataBits, parity, stopBits, packetSize, flowControl } as Omit<LineConfig, 'portName'>;
 }
 
 /** Why a payload of so many bytes cannot be sent; undefined when it can. packetSize 0: any size. */

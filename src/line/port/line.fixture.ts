@@ -9,5 +9,5 @@ export function portNamed(portName: string): Port {
 
 /** 9600 8N1. */
 export function configOf(portName: string, changes: Partial<LineConfig> = {}): LineConfig {
-  return { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0, ...changes };
+  return { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0, flowControl: 0, ...changes };
 }

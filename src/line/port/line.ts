@@ -12,19 +12,33 @@ export interface ReceivedPacket {
   readonly droppedBefore: number;
 }
 
-export interface SendRequest {
-  readonly payload: Uint8Array;
-  /** The sender: the queue is fair between callers, and first come first served for each. */
+/** Something that takes its turn on the line. */
+export interface Turn {
+  /** The queue is fair between callers, and first come first served for each. */
   readonly caller: string;
-  /** Fires when the caller cancels or disconnects: a packet that has not reached the port is not sent. */
+  /** Fires when the caller cancels or disconnects: what has not reached the port is not done. */
   readonly signal: AbortSignal;
   /** Monotonic time (Clock.monoMs) by which the caller wants its answer; undefined: serial.write_timeout_ms alone. */
   readonly deadlineMs: number | undefined;
 }
 
+export interface SendRequest extends Turn {
+  readonly payload: Uint8Array;
+}
+
+/** Who takes the received bytes as they are read, and what happens to the line, in order. */
+export interface LineListener {
+  /** Shared with others: not to be changed. */
+  received(bytes: Uint8Array): void;
+  state(state: LineState): void;
+  settings(effective: EffectiveSettings): void;
+}
+
 // The messages of lineside.proto, which declares and documents their fields.
 
 export type ModemLines = { readonly [K in FieldOf<lineside.v1.ModemLines.$Properties>]: boolean };
+/** How often each incoming line changed. */
+export type ModemChanges = { readonly [K in FieldOf<lineside.v1.ModemChanges.$Properties>]: number };
 /** struct serial_icounter_struct of the kernel (TIOCGICOUNT). */
 export type KernelCounters = { readonly [K in FieldOf<lineside.v1.KernelCounters.$Properties>]: number };
 /** What the line counted since the service started, and what waits now. */

@@ -22,7 +22,9 @@ const QUIET_MS = 31;
 
 class FakeDevice implements Device {
   readonly path: string;
-  readonly settings: LineSettings;
+  settings: LineSettings;
+  /** A rate that its driver does not take. */
+  refuses: number | undefined;
   events: DeviceEvents | undefined;
   closed = false;
   reading = true;
@@ -66,6 +68,18 @@ class FakeDevice implements Device {
   sendBreak(): Promise<void> {
     return Promise.resolve();
   }
+  configure(settings: LineSettings): void {
+    if (this.refuses === settings.baudRate) throw new LinesideError('SETTING_REFUSED', 'the driver did not take it');
+    this.settings = settings;
+  }
+  modemChanges(): undefined {}
+  untaken(): number {
+    return 0;
+  }
+  discardUnsent(): void {}
+  async drained(): Promise<void> {}
+  async beginBreak(): Promise<void> {}
+  endBreak(): void {}
   kernelCounters(): undefined {}
   async close(): Promise<void> {
     this.closed = true;

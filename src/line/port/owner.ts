@@ -11,6 +11,7 @@ import type { LineRecorder } from '../log/log-api.ts';
 import type { Inventory, Port } from './inventory.ts';
 import {
   type LineCounters,
+  type LineListener,
   type LineSnapshot,
   type LineState,
   type ModemLines,
@@ -19,14 +20,17 @@ import {
   type SendRequest,
 } from './line.ts';
 import {
+  changedConfig,
   type LineConfig,
   type LineSettings,
   type OpenRequest,
   type OutgoingLines,
+  type SettingsChange,
   validateOpen,
 } from './line-config.ts';
 import type { LineMemory } from './line-memory.ts';
 import type { Device } from './linux/tty.ts';
+import { MAX_BREAK_MS, OpenPort } from './open-port.ts';
 import { type OpenDevice, Opener, type Outcome } from './opener.ts';
 import { PacketBuffer } from './receive-buffer.ts';
 import { type Effect, type Input, logLine, type State, step, type Target } from './state.ts';
@@ -37,8 +41,6 @@ const RETRY_FIRST_MS = 250;
 const RETRY_MAX_MS = 5_000;
 /** Opens that wait for the one under way: people who press a key again, not a load. */
 const MAX_WAITING_OPENS = 16;
-/** The longest break that makes sense on any line (a break is a few hundred milliseconds at most). */
-const MAX_BREAK_MS = 5_000;
 
 interface OwnerOptions extends LineLimits {
   readonly inventory: Pick<Inventory, keyof Inventory>;
@@ -58,13 +60,6 @@ interface OwnerOptions extends LineLimits {
 /** The line as the API sees it. Failures are LinesideErrors; their codes are named at each method. */
 export type Line = Omit<Pick<PortOwner, keyof PortOwner>, 'resume' | 'stop' | 'limit'>;
 
-/** What is open now. */
-interface Current {
-  readonly device: Device;
-  readonly traffic: Traffic;
-  readonly target: Target;
-}
-
 export class PortOwner {
   readonly #options: OwnerOptions;
   #limits: LineLimits;
@@ -72,7 +67,7 @@ export class PortOwner {
   readonly #drops: BurstLog;
   #state: State = { kind: 'closed' };
   #sinceMs: number;
-  #current: Current | undefined;
+  #current: OpenPort | undefined;
   #packets: PacketBuffer | undefined;
   readonly #opener: Opener;
   /** Opened and waiting to be adopted. */
@@ -84,6 +79,9 @@ export class PortOwner {
   #waitingOpens = 0;
   readonly #watch: { close(): void };
   #portListChanges = 0;
+  readonly #listeners = new Set<LineListener>();
+  /** Settings that were changed in place since the last Open: a port that was lost comes back with them. */
+  #changes: SettingsChange = {};
 
   constructor(options: OwnerOptions) {
     this.#options = options;
@@ -148,7 +146,7 @@ export class PortOwner {
 
   /** undefined unless the port is open now. */
   currentConfig(): LineConfig | undefined {
-    return this.#current?.target.config;
+    return this.#current?.config;
   }
 
   /** Resolves when the kernel has accepted every byte. NOT_CONNECTED, INVALID_ARGUMENT, QUEUE_FULL, WRITE_TIMEOUT, NOT_SENT, PORT_IO. */
@@ -174,6 +172,30 @@ export class PortOwner {
     return this.#connected().device.setModemLines(lines);
   }
 
+  /** Gets what is received from now on, and what happens to the line, until the returned function is called. */
+  listen(listener: LineListener): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** What is open now, for what goes beyond the contract. NOT_CONNECTED. */
+  openPort(): OpenPort {
+    return this.#connected();
+  }
+
+  /** Settings that were changed in place are those of the last Open again; one that the driver does not take stays. */
+  restoreSettings(): void {
+    const [port, state] = [this.#current, this.#state];
+    const isChanged = Object.keys(this.#changes).length > 0;
+    this.#changes = {};
+    if (port === undefined || !('target' in state) || !isChanged) return;
+    try {
+      port.configure(state.target.config);
+    } catch (error) {
+      this.#options.logger.error('settings could not be restored', { error: messageOf(error) });
+    }
+  }
+
   /** durationMs 1 to 5000, else INVALID_ARGUMENT. */
   async sendBreak(durationMs: number): Promise<void> {
     if (!Number.isInteger(durationMs) || durationMs < 1 || durationMs > MAX_BREAK_MS)
@@ -186,7 +208,7 @@ export class PortOwner {
     return {
       state: shownState(state, current !== undefined),
       stateAgeMs: this.#options.clock.monoMs() - this.#sinceMs,
-      requested: current?.target.config ?? ('target' in state ? state.target.config : undefined),
+      requested: current?.config ?? ('target' in state ? state.target.config : undefined),
       effective: current?.device.effective,
       devicePath: current?.device.path ?? '',
       error: 'error' in state ? state.error.message : '',
@@ -202,7 +224,7 @@ export class PortOwner {
     return { ...this.#counters, rxBufferedPackets, rxBufferedBytes, txQueuedPackets, txQueuedBytes };
   }
 
-  #connected(): Current {
+  #connected(): OpenPort {
     if (this.#current !== undefined) return this.#current;
     if (!('error' in this.#state))
       throw new LinesideError('NOT_CONNECTED', 'no port is open', { hint: 'open a port first' });
@@ -255,9 +277,13 @@ export class PortOwner {
   }
 
   #move(state: State): void {
-    if (state.kind !== this.#state.kind) this.#sinceMs = this.#options.clock.monoMs();
+    const changed = state.kind !== this.#state.kind;
+    if (changed) this.#sinceMs = this.#options.clock.monoMs();
     this.#state = state;
     if (state.kind === 'closed') this.#packets = undefined;
+    if (!changed) return;
+    const shown = shownState(state, this.#current !== undefined);
+    for (const listener of this.#listeners) listener.state(shown);
   }
 
   /** Nothing here waits for a device to open: that outcome comes back as an input, and Close may come before it. */
@@ -334,15 +360,35 @@ export class PortOwner {
       txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
       onDropped: (count) => this.#drops.add({}, count),
     });
-    this.#current = { device, traffic, target };
+    const port = new OpenPort(device, traffic, target.config, (changes) => {
+      this.#changes = { ...this.#changes, ...changes };
+      for (const listener of this.#listeners) listener.settings(device.effective);
+    });
+    this.#current = port;
+    if (fresh) this.#changes = {};
+    else this.#changeAgain(port);
     if (!fresh && this.#counters.reopens < this.#counters.losses) this.#counters.reopens += 1;
     device.start({
-      data: (bytes) => traffic.received(bytes),
+      data: (bytes) => {
+        traffic.received(bytes);
+        for (const listener of this.#listeners) listener.received(bytes);
+      },
       lost: (cause) => {
         const error = new LinesideError('PORT_IO', `${device.path} is gone: ${messageOf(cause)}`, { cause });
         if (this.#current?.device === device) void this.#input({ kind: 'lost', error });
       },
     });
+  }
+
+  #changeAgain(port: OpenPort): void {
+    if (Object.keys(this.#changes).length === 0) return;
+    try {
+      port.configure(changedConfig(port.config, this.#changes));
+    } catch (error) {
+      this.#options.logger.error('the port is back without the settings that were changed', {
+        error: messageOf(error),
+      });
+    }
   }
 
   /** What was received stays to be fetched over a loss; an unfinished packet does not. */

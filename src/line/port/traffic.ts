@@ -4,11 +4,11 @@
  * one after the other. Single-use, as the device is.
  */
 import type { Clock, Timer } from '../../shared/base/clock.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
+import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import { RX, TX } from '../log/entry.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import { type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
-import type { LineCounters, SendRequest } from './line.ts';
+import type { LineCounters, SendRequest, Turn } from './line.ts';
 import { type LineConfig, payloadFault } from './line-config.ts';
 import type { Device } from './linux/tty.ts';
 import { caughtUp, type WriteResult } from './linux/writer.ts';
@@ -36,7 +36,9 @@ interface TrafficOptions {
   readonly onDropped: (packets: number) => void;
 }
 
-interface Sending extends SendRequest {
+interface Waiting extends SendRequest {
+  /** Done instead of sending the payload, which is empty. The signal fires when the traffic ends, or at the limit. */
+  readonly act: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly settle: (error: LinesideError | undefined) => void;
   /** Ends the write under way; the reason is a LinesideError. */
   readonly abort: AbortController;
@@ -44,18 +46,18 @@ interface Sending extends SendRequest {
 
 export class Traffic {
   readonly #options: TrafficOptions;
-  readonly #cutter: ChunkCutter;
-  readonly #queue: SendQueue<Sending>;
+  #config: LineConfig;
+  #cutter: ChunkCutter;
+  readonly #queue: SendQueue<Waiting>;
   #gapTimer: Timer | undefined;
-  #writing: Sending | undefined;
+  #underWay: Waiting | undefined;
   #paused = false;
   #ended: LinesideError | undefined;
 
   constructor(options: TrafficOptions) {
     this.#options = options;
-    const { config, limits } = options;
-    const { rxGapMs = defaultGapMs(config) } = limits();
-    this.#cutter = new ChunkCutter(rxGapMs, characterMs(config));
+    this.#config = options.config;
+    this.#cutter = this.#newCutter();
     this.#queue = new SendQueue(options.txLimits);
   }
 
@@ -91,19 +93,47 @@ export class Traffic {
 
   /** Resolves when the kernel has accepted every byte. */
   send(request: SendRequest): Promise<void> {
+    const fault = payloadFault(request.payload.length, this.#config.packetSize, this.#options.limits().maxPayloadBytes);
+    return this.#enqueue({ ...request, act: undefined }, fault);
+  }
+
+  /** Done after what its caller asked for before. */
+  inTurn(turn: Turn, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    return this.#enqueue({ ...turn, payload: NOTHING, act }, undefined);
+  }
+
+  /** Packets of the caller that have not left the port are not sent; nor is what the kernel still holds. */
+  purgeTransmit(caller: string): void {
+    const purged = new LinesideError('NOT_SENT', 'the packet was purged before it was sent');
+    for (const waiting of this.#queue.takeOf(caller)) waiting.settle(purged);
+    if (this.#underWay?.caller === caller) this.#underWay.abort.abort(purged);
+    this.#options.device.discardUnsent();
+  }
+
+  /** Settings of the device have changed: what was received before belongs to the chunk before. */
+  reconfigured(config: LineConfig): void {
+    for (const chunk of this.#cutter.end()) this.#deliver(chunk);
+    this.#config = config;
+    this.#cutter = this.#newCutter();
+  }
+
+  #newCutter(): ChunkCutter {
+    const { rxGapMs = defaultGapMs(this.#config) } = this.#options.limits();
+    return new ChunkCutter(rxGapMs, characterMs(this.#config));
+  }
+
+  #enqueue(request: SendRequest & Pick<Waiting, 'act'>, fault: LinesideError | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const refuse = (error: LinesideError): void => {
-        this.#options.counters.txFailedPackets += 1;
+        if (request.act === undefined) this.#options.counters.txFailedPackets += 1;
         reject(error);
       };
-      const { config, limits } = this.#options;
-      const fault = payloadFault(request.payload.length, config.packetSize, limits().maxPayloadBytes);
       if (fault !== undefined) return refuse(fault);
       if (this.#ended !== undefined) return refuse(this.#ended);
       if (request.signal.aborted) return refuse(cancelled());
       if (this.#isLate(request)) return refuse(late());
       const watch = { deadline: undefined as Timer | undefined };
-      const sending: Sending = {
+      const waiting: Waiting = {
         ...request,
         abort: new AbortController(),
         settle: (error) => {
@@ -115,11 +145,12 @@ export class Traffic {
       };
       const onCancel = (): void => {
         // The packet that is first in line is the device's to cancel.
-        if (this.#queue.remove(sending)) sending.settle(cancelled());
+        if (this.#queue.remove(waiting)) waiting.settle(cancelled());
+        else if (waiting.act !== undefined) waiting.abort.abort(cancelled());
       };
-      if (!this.#queue.push(sending)) return refuse(this.#queueFull());
+      if (!this.#queue.push(waiting)) return refuse(this.#queueFull());
       request.signal.addEventListener('abort', onCancel, { once: true });
-      watch.deadline = this.#watchDeadline(sending, request.deadlineMs);
+      watch.deadline = this.#watchDeadline(waiting, request.deadlineMs);
       void this.#pump();
     });
   }
@@ -130,8 +161,8 @@ export class Traffic {
     this.#gapTimer?.cancel();
     for (const chunk of this.#cutter.end()) this.#deliver(chunk);
     this.#ended = reason;
-    this.#writing?.abort.abort(reason);
-    for (const sending of this.#queue.drain()) sending.settle(reason);
+    this.#underWay?.abort.abort(reason);
+    for (const waiting of this.#queue.drain()) waiting.settle(reason);
   }
 
   #deliver(chunk: Chunk): void {
@@ -180,7 +211,7 @@ export class Traffic {
     this.#options.device.pauseReading();
   }
 
-  #watchDeadline(sending: Sending, deadlineMs: number | undefined): Timer | undefined {
+  #watchDeadline(sending: Waiting, deadlineMs: number | undefined): Timer | undefined {
     if (deadlineMs === undefined) return undefined;
     const { clock } = this.#options;
     return clock.timer(Math.max(0, deadlineMs - clock.monoMs()), () => {
@@ -194,25 +225,43 @@ export class Traffic {
   }
 
   async #pump(): Promise<void> {
-    if (this.#writing !== undefined) return;
-    for (let sending = this.#queue.next(); sending !== undefined; sending = this.#queue.next()) {
-      this.#writing = sending;
+    if (this.#underWay !== undefined) return;
+    for (let next = this.#queue.next(); next !== undefined; next = this.#queue.next()) {
+      this.#underWay = next;
       // Its timer may be overdue: the process did not run.
-      sending.settle(this.#isLate(sending) ? late() : await this.#write(sending));
+      next.settle(this.#isLate(next) ? late() : await this.#carryOut(next));
       // The cancellation of the next packet may wait to be read.
       if (this.#queue.packets > 0) await caughtUp(this.#options.clock);
     }
-    this.#writing = undefined;
+    this.#underWay = undefined;
   }
 
-  async #write(sending: Sending): Promise<LinesideError | undefined> {
-    const { device, clock, log, counters } = this.#options;
-    const limit = clock.timer(this.#writeLimitMs(sending.payload.length), () => {
-      sending.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
+  async #carryOut(next: Waiting): Promise<LinesideError | undefined> {
+    // What the kernel holds has to leave the port first, where something waits for that.
+    const bytes = next.act === undefined ? next.payload.length : KERNEL_BYTES;
+    const limit = this.#options.clock.timer(this.#writeLimitMs(bytes), () => {
+      next.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
     });
+    try {
+      return next.act === undefined ? await this.#write(next) : await this.#act(next.act, next.abort.signal);
+    } finally {
+      limit.cancel();
+    }
+  }
+
+  async #act(act: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<LinesideError | undefined> {
+    try {
+      await act(signal);
+      return signal.aborted ? asLinesideError(signal.reason) : undefined;
+    } catch (error) {
+      return asLinesideError(error);
+    }
+  }
+
+  async #write(sending: Waiting): Promise<LinesideError | undefined> {
+    const { device, clock, log, counters } = this.#options;
     const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
     const result = await device.write(sending.payload, sending.abort.signal, sending.signal);
-    limit.cancel();
     const atMs = this.#stamp(began);
     counters.txBytes += result.accepted;
     if (result.error === undefined) {
@@ -227,7 +276,7 @@ export class Traffic {
     return this.#writeFailure(sending, result, result.error);
   }
 
-  #writeFailure(sending: Sending, result: WriteResult, error: Error): LinesideError {
+  #writeFailure(sending: Waiting, result: WriteResult, error: Error): LinesideError {
     const reason: unknown =
       sending.abort.signal.reason ?? (sending.signal.aborted && result.accepted === 0 ? cancelled() : undefined);
     const { code, message } =
@@ -239,7 +288,7 @@ export class Traffic {
   /** The time the bytes take on the wire comes on top: 64 KiB at 300 baud are 36 minutes. */
   #writeLimitMs(bytes: number): number {
     // A frame has 12 bit times at most: start, 8 data, parity, 2 stop.
-    const wireMs = (bytes * 12 * 1_000) / this.#options.config.baudRate;
+    const wireMs = (bytes * 12 * 1_000) / this.#config.baudRate;
     return Math.min(MAX_TIMER_MS, this.#options.limits().writeTimeoutMs + wireMs);
   }
 
@@ -251,6 +300,9 @@ export class Traffic {
   }
 }
 
+const NOTHING = new Uint8Array();
+/** What the kernel holds of a UART's or an adapter's output at most. */
+const KERNEL_BYTES = 4_096;
 /** Far above what reading two clocks one after the other can differ by; smaller steps are not made (time sync slews). */
 const CLOCK_STEP_MS = 400;
 /** Longer timers fire at once in Node (32-bit milliseconds). */
@@ -331,6 +383,14 @@ export class SendQueue<T extends Queued> {
     if (own.length === 0) this.#byCaller.delete(item.caller);
     this.#count(item);
     return true;
+  }
+
+  /** Takes all of a caller out of the queue, in their order. */
+  takeOf(caller: string): readonly T[] {
+    const own = this.#byCaller.get(caller) ?? [];
+    this.#byCaller.delete(caller);
+    for (const item of own) this.#count(item);
+    return own;
   }
 
   /** Empties the queue and gives what waited, in turn order. */

@@ -126,6 +126,11 @@ export const configSchema = section({
         'Parity; not every driver supports mark and space.',
       ),
       stop_bits: choice('1', ['1', '1.5', '2'], 'Stop bits; 1.5 exists with 5 data bits only.'),
+      flow_control: choice(
+        'none',
+        ['none', 'rtscts', 'xonxoff'],
+        'Flow control: by the lines RTS and CTS, or by XON and XOFF in the data, which are never received then.',
+      ),
       packet_size: integer(0, [0, MAX_PACKET_SIZE], 'Bytes in every packet, both ways; 0: any size.'),
     }),
   }),

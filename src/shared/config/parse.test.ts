@@ -57,6 +57,7 @@ test('the file overrides the default, the environment overrides the file', () =>
     dataBits: 8,
     parity: 'none',
     stopBits: '2',
+    flowControl: 'none',
     packetSize: 0,
   });
   assert.equal(settings.get('serial.rx_buffer_bytes')?.source, 'environment');

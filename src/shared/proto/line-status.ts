@@ -9,6 +9,7 @@ export const clockStates = ['unknown', 'set', 'notSet'] as const;
 export const entryClocks = ['unknown', 'known', 'notSet', 'corrected'] as const;
 export const parities = ['none', 'even', 'odd', 'mark', 'space'] as const;
 export const stopBits = [1, 1.5, 2] as const;
+export const flowControls = ['none', 'rtscts', 'xonxoff'] as const;
 
 /** A message with all its fields, 64-bit numbers as N. null: a message that is not set. */
 type Json<T, N> = { readonly [K in FieldOf<T>]-?: JsonField<NonNullable<T[K]>, N> };
@@ -42,7 +43,11 @@ export function statusJson<N>(status: lineside.v1.LineStatus.$Properties, write:
     ...rest,
     portState: portStates[portState] ?? 'unknown',
     requested: requested && { ...requested, ...framing(requested) },
-    effective: effective && { ...effective, ...framing(effective) },
+    effective: effective && {
+      ...effective,
+      ...framing(effective),
+      flowControl: flowControls[effective.flowControl] ?? ('unknown' as const),
+    },
     counters,
     log: { ...log, state: logStates[log.state] ?? 'unknown' },
     clock: { state: clockStates[clock.state] ?? 'unknown', correctedByMs: Number(clock.correctedByMs) },

@@ -1,7 +1,14 @@
 /** The shapes of the line's requests and answers. Pure. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { type MessageField, messages } from '../../../shared/gen/messages.js';
-import { clockStates, logStates, parities, portStates, stopBits } from '../../../shared/proto/line-status.ts';
+import {
+  clockStates,
+  flowControls,
+  logStates,
+  parities,
+  portStates,
+  stopBits,
+} from '../../../shared/proto/line-status.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
 import { choice, count, exact, orNull } from './shapes.ts';
 
@@ -58,6 +65,7 @@ const enums: Readonly<Record<string, (description: string) => TSchema>> = {
   ClockState: (description) => choice(clockStates, description),
   Parity: () => framing.parity,
   StopBits: () => framing.stopBits,
+  FlowControl: (description) => choice(flowControls, description),
 };
 
 /** A message of lineside.proto as line-status.ts writes it: its fields and their comments are the declaration. */
@@ -80,6 +88,7 @@ export const lineComponents = {
   LineStatus: messageSchema('LineStatus', {
     requested: orNull(exact({ ...config, packetSize }), 'What it was opened with; null: it is closed.'),
     effective: orNull(messageSchema('EffectiveSettings'), 'What the line runs with; null: it is not open.'),
+    holder: orNull(messageSchema('Holder'), 'Who holds the line; null: nobody.'),
     kernel: orNull(
       messageSchema('KernelCounters'),
       'Counted by the driver since it was loaded; null: it does not count.',

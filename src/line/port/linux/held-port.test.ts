@@ -14,7 +14,7 @@ import { eightNone, openDescriptors, openRig, ptyOf, ptyPort, watchedBy } from '
 import { openTty } from './tty.ts';
 import { getTermios, isExclusive } from './tty-ioctl.ts';
 
-const settings = { baudRate: 300, dataBits: 7, parity: Parity.even, stopBits: StopBits.two } as const;
+const settings = { baudRate: 300, dataBits: 7, parity: Parity.even, stopBits: StopBits.two, flowControl: 0 } as const;
 
 /** Another program with the port open, which has done what the Python lines say to its `fd`. */
 async function holder(t: TestContext, pty: Pty, lines: string): Promise<ChildProcess> {

@@ -3,11 +3,17 @@ import { createHash, type Hash } from 'node:crypto';
 import { closeSync, constants, openSync, readdirSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { PortToOpen } from '../inventory.ts';
-import { type LineSettings, Parity, StopBits } from '../line-config.ts';
+import { FlowControl, type LineSettings, Parity, StopBits } from '../line-config.ts';
 import { openPty, type Pty } from '../simulated/simulated-line.ts';
 import { type Device, openTty } from './tty.ts';
 
-export const eightNone: LineSettings = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };
+export const eightNone: LineSettings = {
+  baudRate: 115_200,
+  dataBits: 8,
+  parity: Parity.none,
+  stopBits: StopBits.one,
+  flowControl: FlowControl.none,
+};
 export const never = new AbortController().signal;
 
 /** Closed at the end of the test. */

@@ -27,7 +27,7 @@ const allBitsSet: Termios = {
 const dataBits: readonly DataBits[] = [5, 6, 7, 8];
 const parities = Object.values(Parity);
 const stops = Object.values(StopBits);
-const eightNone: LineSettings = { baudRate: 9600, dataBits: 8, parity: Parity.none, stopBits: StopBits.one };
+const eightNone: LineSettings = { baudRate: 9600, dataBits: 8, parity: 0, stopBits: 0, flowControl: 0 };
 
 // PARENB, PARODD, CMSPAR and CSIZE as termios(3) gives them.
 const parityBits: Readonly<Record<Parity, number>> = {
@@ -42,7 +42,7 @@ for (const bits of dataBits)
   for (const parity of parities)
     for (const stopBits of stops)
       test(`${bits} data bits, parity ${parity}, stop bits ${stopBits}: encoded and read back`, () => {
-        const settings: LineSettings = { baudRate: 115_200, dataBits: bits, parity, stopBits };
+        const settings: LineSettings = { baudRate: 115_200, dataBits: bits, parity, stopBits, flowControl: 0 };
         const termios = rawTermios(settings, allBitsSet);
         assert.equal(termios.cflag & 0o60, (bits - 5) << 4);
         assert.equal((termios.cflag & 0o10000001400) >>> 0, parityBits[parity]);
@@ -139,7 +139,7 @@ for (const { driver, isPty, dataBits, stopBits, refused } of rows)
     const call = (): void =>
       checkSettings(
         { devicePath: '/dev/ttyX', driver, isPty },
-        { baudRate: 9600, dataBits, parity: Parity.none, stopBits },
+        { baudRate: 9600, dataBits, parity: Parity.none, stopBits, flowControl: 0 },
       );
     if (refused === undefined) call();
     else assert.throws(call, { code: 'SETTING_REFUSED', message: refused });

@@ -5,7 +5,7 @@
 
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { PortToOpen } from '../inventory.ts';
-import { type DataBits, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
+import { type DataBits, FlowControl, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
 
 export interface Termios {
   readonly iflag: number;
@@ -29,6 +29,13 @@ const ISPEED_AT = 36;
 const OSPEED_AT = 40;
 const VTIME = 5;
 const VMIN = 6;
+const VSTART = 8;
+const VSTOP = 9;
+const XON = 0x11;
+const XOFF = 0x13;
+// c_iflag.
+const IXON = 0o002000;
+const IXOFF = 0o010000;
 
 // c_cflag, octal as in the kernel's header.
 const CBAUD = 0o010017;
@@ -43,6 +50,7 @@ const PARENB = 0o000400;
 const PARODD = 0o001000;
 const CLOCAL = 0o004000;
 const CMSPAR = 0o10000000000;
+const CRTSCTS = 0o20000000000;
 const parityFlags: Readonly<Record<Parity, number>> = {
   [Parity.none]: 0,
   [Parity.even]: PARENB,
@@ -91,21 +99,24 @@ export function encodeTermios(termios: Termios): Uint8Array {
 }
 
 /**
- * A raw line with these settings. Whatever an earlier user left behind is cleared: HUPCL, CRTSCTS, CMSPAR, PARODD,
- * XON/XOFF. With every input flag off a byte with a parity or framing error is delivered as it came and counted by
+ * A raw line with these settings. Whatever an earlier user left behind is cleared: HUPCL, CMSPAR, PARODD, flow control that was
+ * not asked for. With every other input flag off a byte with a parity or framing error is delivered as it came and counted by
  * the kernel, and a break reads as one NUL, as pyserial has it.
  */
 export function rawTermios(settings: LineSettings, former: Termios): Termios {
   const cc = Uint8Array.from(former.cc);
   cc[VMIN] = 1;
   cc[VTIME] = 0;
+  cc[VSTART] = XON;
+  cc[VSTOP] = XOFF;
   const stop = settings.stopBits === StopBits.one ? 0 : CSTOPB;
   const rate = rateCodes.get(settings.baudRate) ?? BOTHER;
   const dataBits = (settings.dataBits - MIN_DATA_BITS) << CSIZE_SHIFT;
   // CIBAUD, the input speed, stays 0: as the output speed.
-  const cflag = rate | dataBits | parityFlags[settings.parity] | stop | CREAD | CLOCAL;
+  const rtsCts = settings.flowControl === FlowControl.rtscts ? CRTSCTS : 0;
+  const cflag = rate | dataBits | parityFlags[settings.parity] | stop | rtsCts | CREAD | CLOCAL;
   return {
-    iflag: 0,
+    iflag: settings.flowControl === FlowControl.xonxoff ? IXON | IXOFF : 0,
     oflag: 0,
     cflag: cflag >>> 0,
     lflag: 0,
@@ -118,11 +129,13 @@ export function rawTermios(settings: LineSettings, former: Termios): Termios {
 
 /** The settings that the kernel reports. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */
 export function settingsOf(termios: Termios, onePointFive: boolean): LineSettings {
-  const { cflag } = termios;
+  const { cflag, iflag } = termios;
   const dataBits = (((cflag & CSIZE) >> CSIZE_SHIFT) + MIN_DATA_BITS) as DataBits;
   const twoStopBits = onePointFive && dataBits === MIN_DATA_BITS ? StopBits.onePointFive : StopBits.two;
   const stopBits = (cflag & CSTOPB) === 0 ? StopBits.one : twoStopBits;
-  return { baudRate: baudOf(termios), dataBits, parity: parityOf(cflag), stopBits };
+  const software = (iflag & (IXON | IXOFF)) === 0 ? FlowControl.none : FlowControl.xonxoff;
+  const flowControl = (cflag & CRTSCTS) === 0 ? software : FlowControl.rtscts;
+  return { baudRate: baudOf(termios), dataBits, parity: parityOf(cflag), stopBits, flowControl };
 }
 
 function parityOf(cflag: number): Parity {
@@ -142,6 +155,7 @@ function baudOf(termios: Termios): number {
 const SPEED_TOLERANCE = 0.025;
 
 const parityNames = Object.keys(Parity);
+const flowControlNames = ['none', 'RTS/CTS', 'XON/XOFF'];
 
 /** The first setting the driver did not take, in words; undefined when it took all. */
 export function settingNotTaken(asked: LineSettings, got: LineSettings): string | undefined {
@@ -153,6 +167,8 @@ export function settingNotTaken(asked: LineSettings, got: LineSettings): string 
   if (got.parity !== asked.parity) return say('parity', parityNames[asked.parity], parityNames[got.parity]);
   if (got.stopBits !== asked.stopBits)
     return say('stop bits', stopBitsNames[asked.stopBits], stopBitsNames[got.stopBits]);
+  if (got.flowControl !== asked.flowControl)
+    return say('flow control', flowControlNames[asked.flowControl], flowControlNames[got.flowControl]);
   return undefined;
 }
 

@@ -1,7 +1,7 @@
 /** The ioctls of a Linux tty with names and types. Numbers: asm-generic/ioctls.h, the same on x64 and arm64. */
 
 import { ioctl, ioctlValue } from '../../../shared/base/libc.ts';
-import type { KernelCounters, ModemLines } from '../line.ts';
+import type { KernelCounters, ModemChanges, ModemLines } from '../line.ts';
 import type { OutgoingLines } from '../line-config.ts';
 import { decodeTermios, encodeTermios, TERMIOS_BYTES, type Termios } from './termios.ts';
 
@@ -11,6 +11,7 @@ const TCFLSH = 0x540b;
 const TIOCEXCL = 0x540c;
 const TIOCNXCL = 0x540d;
 const TIOCGEXCL = 0x80045440;
+const TIOCOUTQ = 0x5411;
 const FIONREAD = 0x541b;
 const TIOCMGET = 0x5415;
 const TIOCMBIS = 0x5416;
@@ -19,10 +20,15 @@ const TIOCGSERIAL = 0x541e;
 const TIOCSSERIAL = 0x541f;
 const TIOCSBRK = 0x5427;
 const TIOCCBRK = 0x5428;
+const TIOCSERGETLSR = 0x5459;
 const TIOCGICOUNT = 0x545d;
 
 const TCIFLUSH = 0;
+const TCOFLUSH = 1;
 const TCIOFLUSH = 2;
+
+/** The transmitter's shift register is empty. */
+const TIOCSER_TEMT = 1;
 
 /** TIOCM_DTR and so on. */
 const modemBits: Readonly<Record<keyof ModemLines, number>> = {
@@ -40,7 +46,9 @@ const SERIAL_FLAGS_AT = 16;
 const ASYNC_LOW_LATENCY = 1 << 13;
 /** struct serial_icounter_struct: eleven counters and nine spare ints. */
 const ICOUNTER_BYTES = 80;
-/** From int 4 on; ints 0 to 3 count modem-line changes. */
+/** Ints 0 to 3: changes of the modem lines. */
+const changeNames = ['cts', 'dsr', 'ri', 'dcd'] as const satisfies (keyof ModemChanges)[];
+/** From int 4 on. */
 const counterNames = [
   'rx',
   'tx',
@@ -65,6 +73,10 @@ export function discardInput(fd: number): void {
   ioctlValue(fd, 'TCFLSH', TCFLSH, TCIFLUSH);
 }
 
+export function discardOutput(fd: number): void {
+  ioctlValue(fd, 'TCFLSH', TCFLSH, TCOFLUSH);
+}
+
 export function discardBoth(fd: number): void {
   ioctlValue(fd, 'TCFLSH', TCFLSH, TCIOFLUSH);
 }
@@ -80,6 +92,16 @@ export function isExclusive(fd: number): boolean {
 /** Bytes that have arrived and were not read. */
 export function untaken(fd: number): number {
   return readInt(fd, 'FIONREAD', FIONREAD);
+}
+
+/** Bytes that were written and are not yet with the hardware. */
+export function unsent(fd: number): number {
+  return readInt(fd, 'TIOCOUTQ', TIOCOUTQ);
+}
+
+/** Whether the hardware has sent all it was given. Throws where the driver does not know (most USB adapters). */
+export function isTransmitterEmpty(fd: number): boolean {
+  return (readInt(fd, 'TIOCSERGETLSR', TIOCSERGETLSR) & TIOCSER_TEMT) !== 0;
 }
 
 export function getModemLines(fd: number): ModemLines {
@@ -102,6 +124,13 @@ export function getCounters(fd: number): KernelCounters {
   const bytes = Buffer.alloc(ICOUNTER_BYTES);
   ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
   return Object.fromEntries(counterNames.map((name, i) => [name, bytes.readUInt32LE((4 + i) * 4)])) as KernelCounters;
+}
+
+/** How often each incoming modem line has changed; 32 bits, wrapping. Throws where the driver does not count. */
+export function getModemChanges(fd: number): ModemChanges {
+  const bytes = Buffer.alloc(ICOUNTER_BYTES);
+  ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
+  return Object.fromEntries(changeNames.map((name, i) => [name, bytes.readUInt32LE(i * 4)])) as ModemChanges;
 }
 
 /** The driver is to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */

@@ -8,25 +8,31 @@
 import { closeSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { SerialPort } from 'serialport';
-import { type Clock, endsWithin, systemClock, type Timer } from '../../../shared/base/clock.ts';
+import { type Clock, endsWithin, pause, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
+import { characterMs } from '../chunks.ts';
 import type { PortToOpen } from '../inventory.ts';
-import type { KernelCounters, ModemLines } from '../line.ts';
+import type { KernelCounters, ModemChanges, ModemLines } from '../line.ts';
 import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
-import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf } from './termios.ts';
+import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf, type Termios } from './termios.ts';
 import {
   discardBoth,
   discardInput,
+  discardOutput,
   getCounters,
+  getModemChanges,
   getModemLines,
   getTermios,
+  isTransmitterEmpty,
   setBreak,
   setExclusive,
   setLowLatency,
   setOutgoingLines,
   setTermios,
+  unsent,
+  untaken,
 } from './tty-ioctl.ts';
 import { TtyWriter, type WriteResult } from './writer.ts';
 
@@ -34,6 +40,10 @@ import { TtyWriter, type WriteResult } from './writer.ts';
 export const CLOSE_LIMIT_MS = 1_500;
 /** While reading is paused no read would show an unplug: the interval at which the port is checked. */
 const PAUSED_LOOK_MS = 250;
+/** Between two looks at what is still to be transmitted. */
+const MAX_DRAIN_LOOK_MS = 64;
+/** More than the buffer of any UART or USB adapter in use holds when its driver has no byte any more. */
+const HARDWARE_BUFFER_CHARACTERS = 64;
 
 export interface DeviceEvents {
   /** Bytes as the kernel gave them; the array is the receiver's to keep. */
@@ -57,10 +67,9 @@ export type Device = Pick<TtyDevice, keyof TtyDevice>;
 export class TtyDevice {
   /** The device node that is open ("/dev/ttyUSB0"). */
   readonly path: string;
-  /** Settings as the kernel has them now. */
-  readonly effective: EffectiveSettings;
   readonly #options: TtyOptions;
   readonly #writer: TtyWriter;
+  #effective: EffectiveSettings;
   #events: DeviceEvents | undefined;
   #lost: Error | undefined;
   #closed = false;
@@ -70,13 +79,18 @@ export class TtyDevice {
 
   constructor(options: TtyOptions) {
     this.path = options.port.devicePath;
-    this.effective = options.effective;
+    this.#effective = options.effective;
     this.#options = options;
     const write = (data: Uint8Array): number => writeSome(options.guard.fd, data);
     this.#writer = new TtyWriter({ write, clock: options.clock, onDead: (cause) => this.#lose(cause) });
     options.stream.on('error', (cause) => this.#lose(cause));
     options.stream.on('end', () => this.#lose(new Error('the line hung up')));
     options.stream.on('close', () => this.#lose(new Error('the line hung up')));
+  }
+
+  /** Settings as the kernel has them now. */
+  get effective(): EffectiveSettings {
+    return this.#effective;
   }
 
   /** Starts delivery; called once. Nothing that arrived before is lost. */
@@ -121,15 +135,79 @@ export class TtyDevice {
     });
   }
 
+  /** undefined where the driver does not count. */
+  modemChanges(): ModemChanges | undefined {
+    try {
+      return this.#control('modem lines', getModemChanges);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Changes the settings in place. SETTING_REFUSED, and the former ones are back, where the driver did not take one. */
+  configure(settings: LineSettings): void {
+    const { port } = this.#options;
+    checkSettings(port, settings);
+    this.#control('settings', (fd) => {
+      const former = getTermios(fd);
+      try {
+        this.#effective = apply(port, settings, fd, former);
+      } catch (thrown) {
+        attempt(() => setTermios(fd, former));
+        throw thrown;
+      }
+    });
+  }
+
+  /** Bytes that have arrived and were not read yet. */
+  untaken(): number {
+    return this.#control('received bytes', untaken);
+  }
+
+  /** Drops what the kernel has not transmitted. */
+  discardUnsent(): void {
+    this.#control('transmit side', discardOutput);
+  }
+
+  /** Resolves when the last bit has left the port (see drain in lineside.proto), or when the signal fires. */
+  async drained(signal: AbortSignal): Promise<void> {
+    const { port, clock } = this.#options;
+    const oneMs = characterMs(this.#effective);
+    const still = (): Promise<void> | undefined => {
+      const bytes = this.#control('transmit side', unsent);
+      if (bytes > 0) return pause(clock, Math.min(MAX_DRAIN_LOOK_MS, Math.max(1, bytes * oneMs)), signal);
+      // A PTY has no transmitter.
+      return port.isPty || this.#isTransmitterEmpty() !== false ? undefined : pause(clock, Math.max(1, oneMs), signal);
+    };
+    for (let wait = still(); wait !== undefined && !signal.aborted; wait = still()) await wait;
+    if (!port.isPty && this.#isTransmitterEmpty() === undefined)
+      await pause(clock, HARDWARE_BUFFER_CHARACTERS * oneMs, signal);
+  }
+
+  /** undefined: the driver does not know. */
+  #isTransmitterEmpty(): boolean | undefined {
+    try {
+      return this.#control('transmit side', isTransmitterEmpty);
+    } catch (error) {
+      if (error instanceof LinesideError && error.code === 'UNSUPPORTED') return undefined;
+      throw error;
+    }
+  }
+
   /** Resolves when the break has ended. */
   async sendBreak(durationMs: number): Promise<void> {
+    await new Promise<void>((done, reject) => {
+      this.beginBreak(durationMs, done).catch(reject);
+    });
+  }
+
+  /** Resolves when the break has begun; it ends with endBreak(), or by itself. */
+  async beginBreak(longestMs: number, done = (): void => {}): Promise<void> {
     // The kernel takes TIOCSBRK on a PTY without a word and does nothing.
     if (this.#options.port.isPty) throw unsupported(this.path, 'break');
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
     this.#control('break', (fd) => setBreak(fd, true));
-    await new Promise<void>((done) => {
-      this.#break = { done, timer: this.#options.clock.timer(durationMs, () => this.#endBreak()) };
-    });
+    this.#break = { done, timer: this.#options.clock.timer(longestMs, () => this.endBreak()) };
   }
 
   /** undefined where the driver has none. */
@@ -164,7 +242,7 @@ export class TtyDevice {
   async #releaseOnce(why: LinesideError): Promise<void> {
     const { guard, bound, stream, clock } = this.#options;
     this.#pausedLook?.cancel();
-    this.#endBreak();
+    this.endBreak();
     this.#writer.end(why);
     // Untransmitted bytes would hold the last close for up to 30 s (closing_wait).
     attempt(() => discardBoth(guard.fd));
@@ -179,7 +257,8 @@ export class TtyDevice {
     );
   }
 
-  #endBreak(): void {
+  /** Nothing happens if there is none. */
+  endBreak(): void {
     const current = this.#break;
     if (current === undefined) return;
     this.#break = undefined;
@@ -203,6 +282,7 @@ export class TtyDevice {
     try {
       return call(this.#options.guard.fd);
     } catch (thrown) {
+      if (thrown instanceof LinesideError) throw thrown;
       if (['ENOTTY', 'EINVAL'].includes(systemCode(thrown))) throw unsupported(this.path, what, thrown);
       throw new LinesideError('PORT_IO', `${this.path}: ${messageOf(thrown)}`, { cause: thrown });
     }
@@ -272,24 +352,33 @@ async function bind(port: PortToOpen): Promise<BoundPort> {
 }
 
 function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): EffectiveSettings {
-  try {
-    setTermios(guard.fd, rawTermios(settings, guard.former));
-  } catch (thrown) {
-    if (systemCode(thrown) !== 'EINVAL') throw thrown;
-    const text = `cannot open ${port.devicePath}: the driver refused the settings`;
-    throw new LinesideError('SETTING_REFUSED', text, { cause: thrown });
-  }
+  const effective = apply(port, settings, guard.fd, guard.former);
   // What came in while the line had serialport's settings was sampled at the wrong rate.
   discardInput(guard.fd);
-  if (port.isPty) return { ...settings, unverified: true, driver: port.driver };
-  const got = settingsOf(getTermios(guard.fd), hasOnePointFive(port.driver));
-  const fault = settingNotTaken(settings, got);
-  if (fault !== undefined) throw new LinesideError('SETTING_REFUSED', `cannot open ${port.devicePath}: ${fault}`);
   try {
     setLowLatency(guard.fd);
   } catch {
-    // Only a wish: most drivers know nothing of it.
+    // Only a wish: most drivers know nothing of it, and a PTY neither.
   }
+  return effective;
+}
+
+/** Sets and reads back. Throws SETTING_REFUSED. */
+function apply(port: PortToOpen, settings: LineSettings, fd: number, former: Termios): EffectiveSettings {
+  try {
+    setTermios(fd, rawTermios(settings, former));
+  } catch (thrown) {
+    if (systemCode(thrown) !== 'EINVAL') throw thrown;
+    throw new LinesideError('SETTING_REFUSED', `${port.devicePath}: the driver refused the settings`, {
+      cause: thrown,
+    });
+  }
+  const { baudRate, dataBits, parity, stopBits, flowControl } = settings;
+  const asked = { baudRate, dataBits, parity, stopBits, flowControl };
+  if (port.isPty) return { ...asked, unverified: true, driver: port.driver };
+  const got = settingsOf(getTermios(fd), hasOnePointFive(port.driver));
+  const fault = settingNotTaken(asked, got);
+  if (fault !== undefined) throw new LinesideError('SETTING_REFUSED', `${port.devicePath}: ${fault}`);
   return { ...got, unverified: false, driver: port.driver };
 }
 

@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { ReadStream } from 'node:tty';
 import { type Clock, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { openMaster, writeSome } from '../../../shared/base/libc.ts';
-import { Parity, StopBits } from '../line-config.ts';
 import { rawTermios } from '../linux/termios.ts';
 import { getTermios, setTermios, untaken } from '../linux/tty-ioctl.ts';
 import { TtyWriter, type WriteResult } from '../linux/writer.ts';
@@ -95,7 +94,7 @@ async function placeLink(target: string, link: string): Promise<void> {
 // Reading the master is event-driven; writing to it never blocks.
 
 const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
-const rawLine = { baudRate: 115_200, dataBits: 8, parity: Parity.none, stopBits: StopBits.one } as const;
+const rawLine = { baudRate: 115_200, dataBits: 8, parity: 0, stopBits: 0, flowControl: 0 } as const;
 
 export interface Pty {
   readonly slavePath: string;

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lineside } from '../../shared/proto/services.ts';
+import { MAX_UNREAD_BYTES, RECEIVED_MESSAGE_BYTES } from './limits.ts';
+import { ReceivedQueue } from './received-queue.ts';
+
+const { PORT_STATE_OPEN } = lineside.v1.PortState;
+
+function all(queue: ReceivedQueue): lineside.v1.SessionResponse[] {
+  const messages: lineside.v1.SessionResponse[] = [];
+  for (let next = queue.take(); next !== undefined; next = queue.take())
+    messages.push(lineside.v1.SessionResponse.decode(next));
+  return messages;
+}
+
+const texts = (queue: ReceivedQueue): string[] =>
+  all(queue).map(({ received, event }) => (event ? 'event' : Buffer.from(received ?? []).toString()));
+
+test('bytes are joined, and an event stays at its place between them', () => {
+  const queue = new ReceivedQueue(() => {});
+  queue.received(Buffer.from('a'));
+  queue.received(Buffer.from('b'));
+  queue.event({ portState: PORT_STATE_OPEN });
+  queue.received(Buffer.from('c'));
+  assert.deepEqual(texts(queue), ['ab', 'event', 'c']);
+});
+
+test('messages end at their limit', () => {
+  const queue = new ReceivedQueue(() => {});
+  for (let n = 0; n < 20; n++) queue.received(Buffer.alloc(4_096));
+  const sizes = all(queue).map(({ received }) => received?.length ?? 0);
+  assert.deepEqual(sizes, [RECEIVED_MESSAGE_BYTES, RECEIVED_MESSAGE_BYTES, 20 * 4_096 - 2 * RECEIVED_MESSAGE_BYTES]);
+});
+
+test('purged bytes do not come, nor those that are still to arrive; events do', () => {
+  const queue = new ReceivedQueue(() => {});
+  queue.received(Buffer.from('old'));
+  queue.event({ portState: PORT_STATE_OPEN });
+  queue.purge(5);
+  queue.received(Buffer.from('four'));
+  queue.received(Buffer.from('5new'));
+  assert.deepEqual(texts(queue), ['event', 'new']);
+});
+
+test('what a client does not take is dropped at the limit and counted; nothing comes after that', () => {
+  let changes = 0;
+  const queue = new ReceivedQueue(() => changes++);
+  for (let n = 0; n < MAX_UNREAD_BYTES / 4_096; n++) queue.received(Buffer.alloc(4_096));
+  assert.equal(queue.lostBytes, 0);
+  queue.received(Buffer.from('x'));
+  assert.equal(queue.lostBytes, MAX_UNREAD_BYTES + 1);
+  queue.received(Buffer.from('y'));
+  const messages = all(queue);
+  assert.equal(messages.length, 1);
+  assert.equal(Number(messages[0]?.event?.lostBytes), MAX_UNREAD_BYTES + 1);
+  assert.equal(changes, MAX_UNREAD_BYTES / 4_096 + 1);
+});
+
+test('events alone are bounded too', () => {
+  const queue = new ReceivedQueue(() => {});
+  for (let n = 0; n < 1e5; n++) queue.event({ portState: PORT_STATE_OPEN });
+  assert.ok(all(queue).length <= MAX_UNREAD_BYTES / 256);
+});

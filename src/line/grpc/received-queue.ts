@@ -1,0 +1,79 @@
+/** Received bytes and events of the line on their way to the client of one Session, in order and bounded. */
+import { lineside } from '../../shared/proto/services.ts';
+import { sessionResponse, u64 } from './encode.ts';
+import { MAX_UNREAD_BYTES, RECEIVED_MESSAGE_BYTES } from './limits.ts';
+
+/** What an event counts: far more than its message, so that events alone stay bounded too. */
+const EVENT_BYTES = 256;
+
+type Event = lineside.v1.LineEvent.$Properties;
+
+export class ReceivedQueue {
+  readonly #onChange: () => void;
+  #pieces: (Uint8Array | Event)[] = [];
+  #bytes = 0;
+  /** Bytes to come that were purged. */
+  #purged = 0;
+  #lostBytes = 0;
+
+  constructor(onChange: () => void) {
+    this.#onChange = onChange;
+  }
+
+  /** Bytes that the client did not take in time; not 0: the last event says so, and nothing comes after it. */
+  get lostBytes(): number {
+    return this.#lostBytes;
+  }
+
+  received(bytes: Uint8Array): void {
+    const left = Math.min(this.#purged, bytes.length);
+    this.#purged -= left;
+    if (left < bytes.length) this.#add(left === 0 ? bytes : bytes.subarray(left), bytes.length - left);
+  }
+
+  event(event: Event): void {
+    this.#add(event, EVENT_BYTES);
+  }
+
+  /** Leaves out what waits, and as many bytes of what is to come. */
+  purge(toCome: number): void {
+    this.#pieces = this.#pieces.filter((piece) => !(piece instanceof Uint8Array));
+    this.#bytes = this.#pieces.length * EVENT_BYTES;
+    this.#purged = toCome;
+  }
+
+  /** The next message, encoded; undefined: there is none now. */
+  take(): Buffer | undefined {
+    const [first] = this.#pieces;
+    if (first === undefined) return undefined;
+    if (!(first instanceof Uint8Array)) {
+      this.#pieces.shift();
+      this.#bytes -= EVENT_BYTES;
+      return sessionResponse('event', lineside.v1.LineEvent.encode(first).finish());
+    }
+    const run: Uint8Array[] = [];
+    let size = 0;
+    for (const piece of this.#pieces) {
+      if (!(piece instanceof Uint8Array) || (size > 0 && size + piece.length > RECEIVED_MESSAGE_BYTES)) break;
+      run.push(piece);
+      size += piece.length;
+    }
+    this.#pieces.splice(0, run.length);
+    this.#bytes -= size;
+    return sessionResponse('received', run.length === 1 ? first : Buffer.concat(run, size));
+  }
+
+  #add(piece: Uint8Array | Event, bytes: number): void {
+    if (this.#lostBytes > 0) return;
+    if (this.#bytes + bytes > MAX_UNREAD_BYTES) {
+      const waiting = this.#pieces.reduce((sum, one) => sum + (one instanceof Uint8Array ? one.length : 0), 0);
+      this.#lostBytes = waiting + (piece instanceof Uint8Array ? bytes : 0);
+      this.#pieces = [{ lostBytes: u64(this.#lostBytes) }];
+      this.#bytes = EVENT_BYTES;
+    } else {
+      this.#pieces.push(piece);
+      this.#bytes += bytes;
+    }
+    this.#onChange();
+  }
+}

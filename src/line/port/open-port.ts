@@ -1,0 +1,89 @@
+/** An open port, from its opening to its end: the device, its traffic, and what is done to it beside sending packets. */
+import type { ModemChanges, ModemLines, Turn } from './line.ts';
+import {
+  changedConfig,
+  type EffectiveSettings,
+  type LineConfig,
+  type OutgoingLines,
+  type SettingsChange,
+} from './line-config.ts';
+import type { Device } from './linux/tty.ts';
+import type { Traffic } from './traffic.ts';
+
+/** A break of a session that was forgotten: the longest that makes sense on any line is a few hundred milliseconds. */
+export const MAX_BREAK_MS = 5_000;
+
+/** Throws and rejects with NOT_CONNECTED, NOT_SENT, WRITE_TIMEOUT, UNSUPPORTED, PORT_IO. */
+export class OpenPort {
+  readonly device: Device;
+  readonly traffic: Traffic;
+  readonly #onChanged: (changes: SettingsChange) => void;
+  #config: LineConfig;
+
+  constructor(device: Device, traffic: Traffic, config: LineConfig, onChanged: (changes: SettingsChange) => void) {
+    this.device = device;
+    this.traffic = traffic;
+    this.#config = config;
+    this.#onChanged = onChanged;
+  }
+
+  /** What the last Open asked for, with the settings that were changed in place since. */
+  get config(): LineConfig {
+    return this.#config;
+  }
+
+  /** In place; what was received before belongs to the chunk before. SETTING_REFUSED: nothing was changed. */
+  configure(config: LineConfig, changes: SettingsChange = {}): void {
+    this.device.configure(config);
+    this.#config = config;
+    this.traffic.reconfigured(config);
+    this.#onChanged(changes);
+  }
+
+  /** After what the caller sent before; `drain`: when that has left the port. Also INVALID_ARGUMENT, SETTING_REFUSED. */
+  async changeSettings(turn: Turn, changes: SettingsChange, drain: boolean): Promise<EffectiveSettings> {
+    // A bad argument is refused at once.
+    changedConfig(this.#config, changes);
+    await this.traffic.inTurn(turn, async (signal) => {
+      if (drain) await this.device.drained(signal);
+      if (!signal.aborted) this.configure(changedConfig(this.#config, changes), changes);
+    });
+    return this.device.effective;
+  }
+
+  /** Resolves when what the caller sent before has left the port. */
+  drain(turn: Turn): Promise<void> {
+    return this.traffic.inTurn(turn, (signal) => this.device.drained(signal));
+  }
+
+  /** After what the caller sent before. */
+  async setModemLines(turn: Turn, lines: OutgoingLines): Promise<ModemLines> {
+    await this.traffic.inTurn(turn, async () => void this.device.setModemLines(lines));
+    return this.device.modemLines();
+  }
+
+  /** After what the caller sent before; ends with endBreak(), after MAX_BREAK_MS, or when the port closes. */
+  beginBreak(turn: Turn): Promise<void> {
+    return this.traffic.inTurn(turn, () => this.device.beginBreak(MAX_BREAK_MS));
+  }
+
+  /** At once. Nothing happens if there is none. */
+  endBreak(): void {
+    this.device.endBreak();
+  }
+
+  /** At once: packets of the caller that wait are not sent, and what the kernel still holds is dropped. */
+  purgeTransmit(caller: string): void {
+    this.traffic.purgeTransmit(caller);
+  }
+
+  /** Bytes that have arrived and that nobody was given yet. */
+  untaken(): number {
+    return this.device.untaken();
+  }
+
+  /** The lines as they are, and how often each of the incoming ones has changed, where the driver counts that. */
+  modemState(): { readonly lines: ModemLines; readonly changes: ModemChanges | undefined } {
+    return { lines: this.device.modemLines(), changes: this.device.modemChanges() };
+  }
+}

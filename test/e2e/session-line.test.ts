@@ -1,0 +1,195 @@
+/** The open port through a Session: received bytes, settings in place, purge, drain, exclusive use; on a real daemon and a PTY. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FlowControl } from '../../src/line/port/line-config.ts';
+import { pattern } from '../../src/line/port/linux/pty-rig.fixture.ts';
+import { settingsOf } from '../../src/line/port/linux/termios.ts';
+import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { RemotePort } from '../../src/shared/line-client/remote-port.ts';
+import { lineside, serial } from '../../src/shared/proto/services.ts';
+import { type Daemon, temporaryDirectory } from './daemon.ts';
+import { everythingAfter, openPort, startBox } from './faults.ts';
+import { unplug } from './pty.ts';
+
+const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_CLOSED } = lineside.v1.PortState;
+
+class Session {
+  readonly received: Buffer[] = [];
+  readonly events: lineside.v1.LineEvent.$Shape[] = [];
+  readonly port: RemotePort;
+
+  constructor({ client }: Pick<Daemon, 'client'>) {
+    this.port = new RemotePort(client.line, false, {
+      received: (bytes) => void this.received.push(Buffer.from(bytes)),
+      event: (event) => void this.events.push(event),
+    });
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.received);
+  }
+
+  states(): (lineside.v1.PortState | undefined)[] {
+    return this.events.flatMap(({ portState }) => (portState == null ? [] : [portState]));
+  }
+
+  stands(): Promise<unknown> {
+    return until('the session stands', () => this.events.length > 0);
+  }
+}
+
+test('received bytes come as they are read, beside every chunk in the log, and nothing else does', async () => {
+  const { daemon, pty } = await startBox({ serial: { rx_gap_ms: 500 } });
+  const session = new Session(daemon);
+  await session.stands();
+  assert.deepEqual(session.states(), [PORT_STATE_OPEN]);
+  pty.write(Buffer.from('no pause yet'));
+  await until('bytes of an unfinished chunk', () => session.bytes.toString() === 'no pause yet');
+  assert.equal((await everythingAfter(daemon.client, 0)).length, 0, 'the log has whole chunks alone');
+  await daemon.client.serial.logRaw({ dir: 1, rawData: Buffer.from('not from the line') });
+  await daemon.client.serial.sendPacket({ payload: Buffer.from('of another caller') });
+  const bytes = pattern(200_000);
+  for (let at = 0; at < bytes.length; at += 2_000) {
+    pty.write(bytes.subarray(at, at + 2_000));
+    await until('they arrive', () => session.bytes.length >= Math.min(at + 2_000, bytes.length) + 12);
+  }
+  assert.deepEqual(session.bytes.subarray(12), bytes);
+  await session.port.end();
+  await daemon.stop();
+});
+
+test('a client that reads nothing gets what it lost counted, and the end of its stream', async () => {
+  const { daemon, pty } = await startBox();
+  const events: lineside.v1.LineEvent.$Shape[] = [];
+  let got = 0;
+  const requests = (async function* () {
+    yield { receive: {} };
+    await new Promise(() => {});
+  })();
+  const stream = daemon.client.line.session(requests)[Symbol.asyncIterator]();
+  await stream.next();
+  let sent = 0;
+  for (; sent < 2_000_000; sent += 4_000) {
+    await pty.write(Buffer.alloc(4_000, 0x55), AbortSignal.timeout(10_000));
+  }
+  const end = await (async () => {
+    for (;;) {
+      const { done, value } = await stream.next();
+      if (done) return 'ended';
+      got += value.received?.length ?? 0;
+      if (value.event != null) events.push(value.event);
+    }
+  })().catch((error: unknown) => error);
+  assert.match(String(end), /DATA_LOSS/);
+  const lost = Number(events.at(-1)?.lostBytes);
+  assert.ok(lost > 0 && got + lost <= sent, `${got} taken, ${lost} lost of ${sent}`);
+  await daemon.stop();
+});
+
+test('settings change in place and in order: for everybody, without a byte lost, until the hold ends', async () => {
+  const { daemon, pty } = await startBox();
+  const watched = () => settingsOf(getTermios(pty.masterFd), false);
+  const session = new Session(daemon);
+  await session.stands();
+  const ticket = (await session.port.command({ hold: {} })).ticket;
+  assert.match(String(ticket), /^[0-9a-f]{32}$/);
+  pty.write(Buffer.from('before'));
+  const sent = session.port.send(Buffer.from('at the old rate'));
+  const changed = session.port.command({
+    settings: { baudRate: 9_600, flowControl: FlowControl.xonxoff, drain: true },
+  });
+  await sent;
+  const { effective } = await changed;
+  assert.deepEqual([effective?.baudRate, effective?.flowControl], [9_600, FlowControl.xonxoff]);
+  assert.equal(watched().baudRate, 9_600);
+  assert.equal((await daemon.client.serial.getCurrentConfig({})).baudRate, 9_600);
+  await until('all arrive', () => session.bytes.toString() === 'before');
+  assert.equal(session.events.at(-1)?.settings?.baudRate, 9_600);
+  await assert.rejects(session.port.command({ settings: { dataBits: 9 } }), /data_bits: 9 is not 5, 6, 7 or 8/);
+  assert.equal(watched().baudRate, 9_600);
+  await session.port.command({ release: {} });
+  assert.equal(watched().baudRate, 115_200);
+  assert.deepEqual(session.states(), [PORT_STATE_OPEN], 'the port was not opened again');
+  await session.port.end();
+  await daemon.stop();
+});
+
+test('purge leaves out what was received and drops what was not sent', async () => {
+  const { daemon, pty } = await startBox({}, temporaryDirectory(), false);
+  const session = new Session(daemon);
+  await session.stands();
+  pty.write(Buffer.from('old'));
+  await until('it arrives', () => session.bytes.length === 3);
+  await session.port.command({ purge: { received: true } });
+  pty.write(Buffer.from('new'));
+  await until('it arrives', () => session.bytes.toString() === 'oldnew');
+  // Nobody reads at the other end: the kernel takes some of it, the rest waits.
+  const stuck = [1, 2, 3].map((n) => session.port.send(Buffer.alloc(60_000, n)));
+  const outcomes = Promise.allSettled(stuck);
+  await until(
+    'it is stuck',
+    async () => Number((await daemon.client.line.getStatus({})).counters?.txQueuedPackets) === 2,
+  );
+  await session.port.command({ purge: { transmit: true } });
+  for (const outcome of await outcomes) assert.match(String(outcome.status === 'rejected' && outcome.reason), /purged/);
+  assert.equal(Number((await daemon.client.line.getStatus({})).counters?.txQueuedPackets), 0);
+  await assert.rejects(session.port.command({ break: true }), /has no break/);
+  await session.port.command({ drain: {} });
+  await session.port.end();
+  await daemon.stop();
+});
+
+test('a hold: others are refused by name, it outlives its connection with its ticket, and is released', async () => {
+  const { daemon, pty } = await startBox();
+  const first = new Session(daemon);
+  await first.stands();
+  const { ticket = '' } = await first.port.command({ hold: {} });
+  const { client } = daemon;
+  const { status, error } = await client.serial.open({ portName: pty.portName, baudRate: 300, dataBits: 8 });
+  assert.equal(status, serial.StatusCode.INTERNAL_ERROR);
+  assert.match(error, /^the line is held by local since \d\d:\d\d UTC/);
+  assert.match((await client.serial.close({})).error, /held by local/);
+  assert.match((await client.serial.sendPacket({ payload: Buffer.from('x') })).error, /held by local/);
+  const refused = [
+    client.serial.receivePacket({}),
+    client.serial.logRaw({ dir: 1, rawData: Buffer.from('x') }),
+    client.line.setModemLines({ dtr: true }),
+    client.line.sendBreak({ durationMs: 1 }),
+  ];
+  for (const call of refused) await assert.rejects(call, /FAILED_PRECONDITION.*held by local/);
+  const second = new Session(daemon);
+  await second.stands();
+  await assert.rejects(second.port.send(Buffer.from('x')), /held by local/);
+  await assert.rejects(second.port.command({ hold: {} }), /held by local/);
+  await assert.rejects(second.port.command({ settings: { baudRate: 300 } }), /held by local/);
+  await assert.rejects(second.port.command({ hold: { ticket: 'f'.repeat(32) } }), /has ended/);
+  await first.port.send(Buffer.from('mine'));
+  const { holder } = await client.line.getStatus({});
+  assert.equal(holder?.name, 'local');
+  // Lost, and taken up again by the ticket.
+  await first.port.end();
+  await assert.rejects(second.port.send(Buffer.from('x')), /held by local/);
+  await second.port.command({ hold: { ticket } });
+  await second.port.send(Buffer.from(' again'));
+  await until('it arrives', () => pty.received().toString() === 'mine again');
+  await client.line.releaseHold({});
+  await openPort(client, pty.portName);
+  assert.equal((await client.line.getStatus({})).holder, null);
+  await second.port.end();
+  await daemon.stop();
+});
+
+test('a lost port, and one that is closed, are events; a command says that nothing is open', async () => {
+  const { daemon, pty } = await startBox();
+  const session = new Session(daemon);
+  await session.stands();
+  unplug(pty);
+  await until('the loss', () => session.states().includes(PORT_STATE_LOST));
+  await assert.rejects(session.port.send(Buffer.from('x')), /no port is open/);
+  await assert.rejects(session.port.command({ drain: {} }), /no port is open/);
+  await daemon.client.serial.close({});
+  await until('the close', () => session.states().at(-1) === PORT_STATE_CLOSED);
+  await session.port.end();
+  await daemon.stop();
+});
