@@ -37,6 +37,7 @@ const CHANGES = {
   ],
   'node-rdkafka': [
     "the handle by which librdkafka's threads wake the event loop is guarded by the queue's lock, and freed",
+    'its producer also sends and reports messages without objects for each',
   ],
 };
 

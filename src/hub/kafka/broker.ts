@@ -21,7 +21,6 @@ import type { Session, SessionListener } from './librdkafka.ts';
 import {
   type Fault,
   fatalReason,
-  faultOf,
   isAllDown,
   isFatal,
   isLimitOutdated,
@@ -118,10 +117,8 @@ export class KafkaBroker implements Broker {
     const full =
       outstanding.size >= QUEUE_MESSAGES || (outstanding.size > 0 && outstanding.bytes + bytes > this.#window.bytes);
     if (full) return this.#full();
-    try {
-      session.produce(message);
-    } catch (error) {
-      const fault = faultOf(error);
+    const fault = session.produce(message);
+    if (fault !== undefined) {
       const sent = this.#sentMessage(message.topic, bytes);
       const outcome = thrownOutcome(fault, sent);
       if (outcome === 'full') return this.#full();

@@ -32,6 +32,11 @@ export interface SessionListener {
 
 /** node-rdkafka destroys a client whose first request is not answered; this one sends its requests itself. */
 class PatientProducer extends kafka.Producer {
+  /** With what scripts/kafka-client.cc adds. */
+  declare readonly _client: {
+    send(topic: string, key: string, value: string | Uint8Array, headers: readonly string[], id: number): number;
+    reports(reasons: string[]): readonly number[];
+  };
   override getMetadata(options?: MetadataOptions, done?: (error: LibrdKafkaError, data: Metadata) => unknown): void {
     if (this.opened) super.getMetadata(options, done);
     else done?.(undefined as never, undefined as never);
@@ -42,6 +47,7 @@ class PatientProducer extends kafka.Producer {
 /** One producer: single use. */
 export class Session {
   readonly #clock: Clock;
+  readonly #listener: SessionListener;
   readonly #producer: PatientProducer;
   #closed = false;
   #opening: Promise<Fault | undefined> = Promise.resolve({ code: 0, text: 'never opened' });
@@ -51,12 +57,8 @@ export class Session {
 
   constructor(options: KafkaOptions, clock: Clock, listener: SessionListener) {
     this.#clock = clock;
-    const settings = { ...producerSettings(options), dr_cb: true, event_cb: true };
-    this.#producer = new PatientProducer(settings, topicSettings(options));
-    this.#producer.on('delivery-report', (error: unknown, report) => {
-      this.#unreported--;
-      if (!this.#closed) listener.report(Number(report.opaque), error == null ? undefined : faultOf(error));
-    });
+    this.#listener = listener;
+    this.#producer = new PatientProducer({ ...producerSettings(options), event_cb: true }, topicSettings(options));
     this.#producer.on('event.error', (error) => {
       if (!this.#closed) listener.error(faultOf(error));
     });
@@ -67,6 +69,8 @@ export class Session {
 
   /** The client connects in the background and keeps trying. Rejects when the settings are refused. */
   async open(): Promise<void> {
+    if (!('send' in this.#producer._client))
+      throw new Error('node-rdkafka is not the one that scripts/kafka-client compiles: run scripts/bootstrap');
     this.#opening = answered((done) => this.#producer.connect({}, done));
     const fault = await this.#opening;
     if (fault !== undefined) throw new Error(fault.text);
@@ -79,14 +83,14 @@ export class Session {
     return answered((done) => this.#producer.getMetadata({ allTopics: false, timeout: limitMs }, done));
   }
 
-  /** Throws what librdkafka throws: see faultOf. */
-  produce(message: OutgoingMessage): void {
-    const headers = Object.entries(message.headers).map(([name, value]) => ({ [name]: value }));
-    const { value } = message;
-    const bytes = Buffer.isBuffer(value) ? value : Buffer.from(value);
-    this.#producer.produce(message.topic, null, bytes, Buffer.from(message.key), null, message.id, headers);
-    this.#unreported++;
-    this.#pollWithin(POLL_BUSY_MS);
+  /** undefined: it was taken, and will be reported. */
+  produce({ topic, key, value, headers, id }: OutgoingMessage): Fault | undefined {
+    const flat: string[] = [];
+    for (const name in headers) flat.push(name, headers[name] ?? '');
+    const code = this.#producer._client.send(topic, key, value, flat, id);
+    if (code !== 0) return { code, text: errorText(code).toLowerCase() };
+    if (this.#unreported++ === 0) this.#pollWithin(POLL_BUSY_MS);
+    return undefined;
   }
 
   /** Nothing is reported afterwards; resolves when librdkafka has released everything. */
@@ -100,6 +104,17 @@ export class Session {
       await new Promise<void>((resolve) => this.#producer.disconnect(0, () => resolve()));
   }
 
+  #report(): void {
+    const reasons: string[] = [];
+    const ids = this.#producer._client.reports(reasons);
+    this.#unreported -= ids.length;
+    let failed = 0;
+    for (const id of ids) {
+      if (id >= 0) this.#listener.report(id, undefined);
+      else this.#listener.report(-1 - id, { code: -1, text: (reasons[failed++] ?? '').toLowerCase() });
+    }
+  }
+
   #pollWithin(ms: number): void {
     const atMs = this.#clock.monoMs() + ms;
     if (this.#closed || atMs >= this.#pollAtMs) return;
@@ -107,7 +122,7 @@ export class Session {
     this.#pollAtMs = atMs;
     this.#poll = this.#clock.timer(ms, () => {
       this.#pollAtMs = Number.POSITIVE_INFINITY;
-      this.#producer.poll();
+      this.#report();
       this.#pollWithin(this.#unreported > 0 ? POLL_BUSY_MS : POLL_IDLE_MS);
     });
   }

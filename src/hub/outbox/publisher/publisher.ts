@@ -311,15 +311,14 @@ export class Publisher {
       this.#write(this.#queues.gone(queue));
       return true;
     }
-    const value = Buffer.from(row.body);
-    const bytes = value.length + Buffer.byteLength(queue.key);
+    const bytes = Buffer.byteLength(row.body) + Buffer.byteLength(queue.key);
     if (!this.#queues.hasRoomFor(bytes)) return false;
     const headers = {
       'device-id': deviceId,
       'event-id': `${store.storeId}-${id}`,
       'content-type': 'application/json',
     };
-    const message = { id, topic: topicOf(queue.scope), key: queue.key, value, headers };
+    const message = { id, topic: topicOf(queue.scope), key: queue.key, value: row.body, headers };
     const offered = broker?.offer(message) ?? 'offline';
     if (offered === 'taken') this.#queues.taken(queue, { bytes, attempts: row.attempts }, clock.monoMs());
     if (offered === 'offline') this.#offline = true;
