@@ -30,7 +30,7 @@ export function openUpstreamBroker(config: Config, clock: Clock, logger: Logger)
     compression,
     clientId: `${config.device.id}-upstream`,
     queueBytes: config.kafka.maxMessageBytes,
-    oneAtATime: true,
+    isolated: true,
   };
   return newBroker(config, own, clock, logger);
 }
@@ -41,7 +41,7 @@ function topicSpec({ kafka }: Config, name: string): TopicSpec {
   return { name, partitions, replicationFactor, config: settings };
 }
 
-type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes' | 'oneAtATime'>;
+type Own = Pick<KafkaOptions, 'topics' | 'compression' | 'clientId' | 'queueBytes' | 'isolated'>;
 
 async function newBroker({ kafka }: Config, own: Own, clock: Clock, logger: Logger): Promise<Broker> {
   const { KafkaBroker } = await import('./kafka/broker.ts');

@@ -7,7 +7,7 @@ import type { LineClient } from '../shared/line-client/line-client.ts';
 import { openUpstreamBroker } from './brokers.ts';
 import { type Broker, type BrokerState, LARGE_MESSAGE_MS } from './kafka/face.ts';
 import type { Publisher, PublisherStatus } from './outbox/publisher/publisher.ts';
-import { lineLog } from './upstream/line-log.ts';
+import { StoredLog } from './upstream/line-log.ts';
 import { PositionFile, positionFileName } from './upstream/persisted-state.ts';
 import { Shipper } from './upstream/shipper.ts';
 import type { Transport } from './upstream/transport.ts';
@@ -33,7 +33,7 @@ export async function startUpstream(parts: UpstreamParts): Promise<Shipper> {
   const events = new ChangeEvents(parts.publisher, parts.broker, clock);
   const shipper = new Shipper({
     transport: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
-    line: lineLog(line, clock),
+    line: new StoredLog(line, clock),
     file: new PositionFile(join(config.data.dir, positionFileName)),
     deviceId: config.device.id,
     settings: config.upstream,

@@ -4,10 +4,10 @@ import { RX } from '../../src/line/log/entry.ts';
 import { openSerialLog } from '../../src/line/log/serial-log.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
-import { until } from '../../src/shared/base/wait.fixture.ts';
 
 const MIB = 1_048_576;
-const AT_ONCE_BYTES = 4 * MIB;
+/** A commit of a line: more at once the log would store without compression (log-database.ts). */
+const AT_ONCE_BYTES = 32_768;
 
 /** So many received entries, in the data directory below `dir`. */
 export async function filledLog(dir: string, entries: number, entry: (n: number) => Uint8Array): Promise<void> {
@@ -22,12 +22,12 @@ export async function filledLog(dir: string, entries: number, entry: (n: number)
     logger: silentLogger,
   });
   for (let n = 0; n < entries; ) {
-    for (let bytes = 0; n < entries && bytes < AT_ONCE_BYTES; n++) {
+    for (let bytes = 0; n < entries - 1 && bytes < AT_ONCE_BYTES; n++) {
       const data = entry(n);
       log.record(RX, Date.now(), data);
       bytes += data.length;
     }
-    await until('the log to be stored', async () => (await log.status()).pendingEntries === 0);
+    await log.store({ dir: RX, timestampMs: Date.now(), data: entry(n++), note: '' });
   }
   await log.close();
 }

@@ -100,7 +100,7 @@ describe('the serial log in transit to a broker', { skip }, () => {
     await until('retention takes some', async () => {
       await writeEntries(both.client, 100, 4_000, written);
       written += 100;
-      return Number((await both.client.line.getStatus({})).log?.prunedEntries ?? 0) > 300;
+      return Number((await both.client.line.getStatus({})).log?.prunedEntries ?? 0) > 600;
     });
     await broker.restart();
     await shipped(both);

@@ -30,7 +30,7 @@ import {
   thrownOutcome,
 } from './librdkafka-errors.ts';
 import { Outstanding, SendWindow } from './send-window.ts';
-import { QUEUE_MESSAGES } from './settings.ts';
+import { BATCH_BYTES, MESSAGE_OVERHEAD_BYTES, QUEUE_MESSAGES } from './settings.ts';
 import { Topics } from './topics.ts';
 
 /** The pause before a producer that failed is replaced doubles between these. */
@@ -102,6 +102,13 @@ export class KafkaBroker implements Broker {
       outstandingBytes: bytes,
       producersReplaced: this.#producersReplaced,
     };
+  }
+
+  hasRoom(topic: string, bytes: number): boolean {
+    const limit = this.#topics.limitOf(topic);
+    // librdkafka may join small ones.
+    const isSure = limit !== undefined && Math.max(bytes, BATCH_BYTES) + MESSAGE_OVERHEAD_BYTES <= limit;
+    return isSure && this.#outstanding.bytes + bytes <= this.#window.bytes;
   }
 
   offer(message: OutgoingMessage): Offered {
@@ -207,7 +214,7 @@ export class KafkaBroker implements Broker {
   async #idle(over: () => boolean, signal: AbortSignal): Promise<void> {
     while (this.#connected && !over()) {
       // The answer to a probe would wait behind a large message, which has a time limit of its own.
-      const isSending = this.#options.oneAtATime === true && this.#outstanding.size > 0;
+      const isSending = this.#options.isolated === true && this.#outstanding.size > 0;
       const wait = isSending
         ? SILENCE_MS
         : Math.min(this.#topics.dueMs(), this.#heardMs + SILENCE_MS) - this.#clock.monoMs();
@@ -332,7 +339,7 @@ export class KafkaBroker implements Broker {
   }
 
   #sentMessage(topic: string, bytes: number): SentMessage {
-    return { topic, bytes, topicLimit: this.#topics.limitOf(topic), alone: this.#options.oneAtATime === true };
+    return { topic, bytes, topicLimit: this.#topics.limitOf(topic), alone: this.#options.isolated === true };
   }
 }
 

@@ -61,6 +61,8 @@ export interface BrokerListener {
 export interface Broker {
   /** Never calls settled() itself, not even for a message that is too large: that follows in a later turn of the loop. */
   offer(message: OutgoingMessage): Offered;
+  /** A message of so many bytes would be taken beside those in flight, and the topic's limit on its size cannot refuse it. */
+  hasRoom(topic: string, bytes: number): boolean;
   state(): BrokerState;
   /** Connects in the background and keeps trying. */
   start(listener?: BrokerListener): void;
@@ -82,7 +84,7 @@ export interface TopicSpec {
 }
 
 /**
- * Of a connection that carries one message at a time: the largest passes at 28 kbit/s (1,000,000 bytes). librdkafka takes no
+ * Of a connection for isolated messages: the largest passes at 28 kbit/s (1,000,000 bytes). librdkafka takes no
  * larger socket.timeout.ms, which runs while a request is still being sent.
  */
 export const LARGE_MESSAGE_MS = 300_000;
@@ -105,10 +107,10 @@ export interface KafkaOptions {
   /** Bytes of messages taken and not settled; beyond that, and on a slow line long before, offer() answers 'full'. */
   readonly queueBytes: number;
   /**
-   * No message is offered before the last one was settled: a refusal for the size concerns only this message, and it may take
-   * minutes on a slow link, whatever messageTimeoutMs is.
+   * Each message is a request of its own, sent at once: a refusal for the size concerns only this message, and it may take minutes
+   * on a slow link, whatever messageTimeoutMs is.
    */
-  readonly oneAtATime?: boolean;
+  readonly isolated?: boolean;
   readonly topics: readonly TopicSpec[];
   /** false: missing topics are reported, not created. */
   readonly createTopics: boolean;

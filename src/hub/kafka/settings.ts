@@ -27,7 +27,7 @@ const TOPIC_GONE_MS = 5_000;
 /** Added partitions and deleted topics are detected within this. */
 const METADATA_REFRESH_MS = 60_000;
 /** librdkafka counts a few bytes beside key, value and headers; the limit itself is checked before. */
-const MESSAGE_OVERHEAD_BYTES = 1_024;
+export const MESSAGE_OVERHEAD_BYTES = 1_024;
 
 /** For every connection: address, authentication, encryption. */
 export function clientSettings(options: KafkaOptions): Record<string, string> {
@@ -38,7 +38,7 @@ export function clientSettings(options: KafkaOptions): Record<string, string> {
     'security.protocol': securityProtocol,
     'reconnect.backoff.ms': String(RECONNECT_FIRST_MS),
     'reconnect.backoff.max.ms': String(RECONNECT_MAX_MS),
-    'socket.timeout.ms': String(options.oneAtATime ? LARGE_MESSAGE_MS : SOCKET_TIMEOUT_MS),
+    'socket.timeout.ms': String(options.isolated ? LARGE_MESSAGE_MS : SOCKET_TIMEOUT_MS),
     'socket.connection.setup.timeout.ms': String(REQUEST_TIMEOUT_MS),
     // A pulled cable is not reported.
     'socket.keepalive.enable': 'true',
@@ -61,7 +61,7 @@ export function producerSettings(options: KafkaOptions): ProducerGlobalConfig {
     // No message twice and none out of order within a session, whatever is sent again inside.
     'enable.idempotence': true,
     'compression.codec': options.compression,
-    'linger.ms': LINGER_MS,
+    'linger.ms': options.isolated ? 0 : LINGER_MS,
     'batch.size': BATCH_BYTES,
     'message.max.bytes': options.maxMessageBytes + MESSAGE_OVERHEAD_BYTES,
     'queue.buffering.max.messages': QUEUE_MESSAGES,
@@ -77,7 +77,7 @@ export function producerSettings(options: KafkaOptions): ProducerGlobalConfig {
 export function topicSettings(options: KafkaOptions): ProducerTopicConfig {
   return {
     acks: -1,
-    'message.timeout.ms': options.oneAtATime
+    'message.timeout.ms': options.isolated
       ? Math.max(LARGE_MESSAGE_MS, options.messageTimeoutMs)
       : options.messageTimeoutMs,
     'request.timeout.ms': Math.min(REQUEST_TIMEOUT_MS, options.messageTimeoutMs),

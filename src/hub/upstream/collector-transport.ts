@@ -89,6 +89,11 @@ export class CollectorTransport implements Transport {
     return this.#state;
   }
 
+  /** Its answer to a push is the position that it has. */
+  hasRoom(): boolean {
+    return false;
+  }
+
   cost(batch: Uint8Array): number {
     return callCost(this.#compresses ? gzippedBytes(batch) : batch.length);
   }

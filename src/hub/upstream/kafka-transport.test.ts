@@ -22,6 +22,9 @@ class FakeBroker implements Broker {
   settle(outcome: Outcome): void {
     this.#listener.settled([{ id: this.offered.at(-1)?.id ?? 0, outcome }]);
   }
+  hasRoom(): boolean {
+    return true;
+  }
   state(): BrokerState {
     const { connected, reason } = this;
     return { connected, reason, forMs: 0, topics: [], outstanding: 0, outstandingBytes: 0, producersReplaced: 0 };

@@ -36,22 +36,17 @@ export interface KafkaTransportOptions {
   readonly clock: Clock;
 }
 
-interface InFlight {
-  readonly id: number;
-  /** By the broker's report. */
-  outcome?: Outcome;
-}
-
 export class KafkaTransport implements Transport {
   readonly name = 'kafka';
   readonly connectBytes: number;
   readonly maxBytes: number;
   readonly #o: KafkaTransportOptions;
   #broker: Broker | undefined;
-  /** Called when the broker has connected or disconnected. */
-  #onChange: () => void = () => {};
+  /** Called when the broker has connected or disconnected, or has settled a batch. */
+  readonly #waiting = new Set<() => void>();
   #changed: () => void = () => {};
-  #inFlight: InFlight | undefined;
+  /** By the broker's reports; undefined: in flight. */
+  readonly #outcomes = new Map<number, Outcome | undefined>();
   #nextId = 1;
   #state: TransportState = { connected: false, reason: 'not tried yet' };
   #keptSinceMs = 0;
@@ -75,6 +70,10 @@ export class KafkaTransport implements Transport {
 
   state(): TransportState {
     return this.#state;
+  }
+
+  hasRoom(bytes: number): boolean {
+    return this.#broker?.hasRoom(this.#o.settings.topic, bytes + MESSAGE_BYTES) === true;
   }
 
   /** This level compresses a little less than librdkafka's own: the charge errs upwards. */
@@ -107,26 +106,26 @@ export class KafkaTransport implements Transport {
     const { settings, deviceId } = this.#o;
     if (broker === undefined || signal.aborted)
       return { kind: 'unreached', reason: 'there is no connection', unsent: true };
-    const inFlight: InFlight = { id: this.#nextId++ };
-    this.#inFlight = inFlight;
+    const id = this.#nextId++;
     const headers = { ...HEADERS, 'device-id': deviceId };
-    const offered = broker.offer({ ...inFlight, topic: settings.topic, key: deviceId, value: batch, headers });
+    const offered = broker.offer({ id, topic: settings.topic, key: deviceId, value: batch, headers });
     if (offered !== 'taken') {
       this.#gone(broker);
       return { kind: 'unreached', reason: this.#state.reason, unsent: true };
     }
     // librdkafka would send it again over the next connection, and the budget would not know.
-    await this.#until(() => inFlight.outcome !== undefined || !broker.state().connected, signal);
-    this.#inFlight = undefined;
+    this.#outcomes.set(id, undefined);
+    await this.#until(() => this.#outcomes.get(id) !== undefined || !broker.state().connected, signal);
     const reason = signal.aborted ? 'it is being stopped' : broker.state().reason;
-    const outcome = inFlight.outcome ?? { kind: 'unreached' as const, reason };
+    const outcome = this.#outcomes.get(id) ?? { kind: 'unreached' as const, reason };
+    this.#outcomes.delete(id);
     if (outcome.kind === 'acknowledged') {
       this.#state = { connected: true, reason: '' };
       return { kind: 'stored' };
     }
     this.#state = { connected: broker.state().connected, reason: outcome.reason };
     // librdkafka abandons its copy, so that it is not sent beside its successor.
-    if (outcome.kind === 'unreached') this.#release();
+    if (outcome.kind === 'unreached' && this.#broker === broker) this.#release();
     return outcome;
   }
 
@@ -161,13 +160,13 @@ export class KafkaTransport implements Transport {
     const check = (): void => {
       if (signal.aborted || isSo()) over.resolve();
     };
-    this.#onChange = check;
+    this.#waiting.add(check);
     signal.addEventListener('abort', check, { once: true });
     check();
     await over.promise;
     // A listener that stays would keep the batch in memory for as long as the signals behind this one.
     signal.removeEventListener('abort', check);
-    this.#onChange = () => {};
+    this.#waiting.delete(check);
   }
 
   /** A connection that is being made, or is restored at once, is no outage. */
@@ -199,11 +198,11 @@ export class KafkaTransport implements Transport {
     this.#keptSinceMs = this.#o.clock.monoMs();
     broker.start({
       settled: (batch) => {
-        for (const { id, outcome } of batch) if (id === this.#inFlight?.id) this.#inFlight.outcome = outcome;
-        this.#onChange();
+        for (const { id, outcome } of batch) if (this.#outcomes.has(id)) this.#outcomes.set(id, outcome);
+        for (const check of this.#waiting) check();
       },
       changed: () => {
-        this.#onChange();
+        for (const check of this.#waiting) check();
         this.#noticed(broker.state());
       },
     });

@@ -28,6 +28,8 @@ export class Pace {
   #tokens = 0;
   #most: number;
   #filledMs: number;
+  /** Bytes of a batch a millisecond, as it was of late. */
+  #carried = 0;
   /** Bytes on the link for each byte of a batch, as it was of late; at first nothing is known of what compression does. */
   #ratio = 1;
 
@@ -53,6 +55,11 @@ export class Pace {
     return this.#tokens >= cost ? 0 : Math.ceil((cost - this.#tokens) / this.#rate);
   }
 
+  /** So many bytes of batches are on the link for a short time only: a change event does not wait long behind them. */
+  carries(bytes: number): boolean {
+    return bytes <= this.#carried * SHORT_MS;
+  }
+
   spent(cost: number, nowMs: number): void {
     if (this.#rate === 0) return;
     this.#fill(nowMs);
@@ -61,6 +68,7 @@ export class Pace {
 
   /** A batch of so many bytes arrived, at this cost. */
   arrived(bytes: number, cost: number, tookMs: number): void {
+    this.#carried = bytes / Math.max(1, tookMs);
     if (bytes > 0) this.#ratio += (Math.min(MAX_RATIO, cost / bytes) - this.#ratio) / 4;
     if (tookMs > LONG_MS) this.#bytes = this.#within(bytes / 2);
     // A small batch says little about the time of a large one.
@@ -70,6 +78,7 @@ export class Pace {
   /** A batch did not arrive, or not in time. */
   failed(): void {
     this.#bytes = this.#within(this.#bytes / 2);
+    this.#carried = 0;
   }
 
   #within(bytes: number): number {
@@ -110,11 +119,12 @@ export class Budget {
     this.#hours = (saved?.hours ?? []).map(([hour, bytes]) => [hour, bytes]);
   }
 
+  /** Less than 0: what was charged of late and was not sent. */
   charge(bytes: number, nowMs: number): void {
-    if (bytes <= 0) return;
+    if (bytes === 0) return;
     const hour = this.#hourAt(nowMs);
     const last = this.#hours.at(-1);
-    if (last?.[0] === hour) last[1] += bytes;
+    if (last !== undefined && (last[0] === hour || bytes < 0)) last[1] = Math.max(0, last[1] + bytes);
     else this.#hours.push([hour, bytes]);
     this.#hours = this.#hours.filter(([one]) => one > hour - HOURS);
   }

@@ -7,7 +7,7 @@ import { messageOf } from '../../shared/base/errors.ts';
 import type { LineLog, LineState } from './line-log.ts';
 import { Lag, type LogPosition, LogPositions } from './log-positions.ts';
 import type { Situation } from './next-step.ts';
-import { halves, type Packed, Packer, withoutEntry } from './packer.ts';
+import { type Packed, Packer } from './packer.ts';
 import type { Transport } from './transport.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
@@ -30,10 +30,8 @@ export class LogCursor {
   readonly #lag = new Lag();
   positions = new LogPositions([]);
   #packer: Packer | undefined;
-  /** Parts of a batch that was too large, before what the packer has. */
-  #parts: Packed[] = [];
-  /** Handed out, and not acknowledged by the remote yet. */
-  #out: Packed | undefined;
+  /** Handed out, and not acknowledged by the remote yet; the oldest first. */
+  #out: Packed[] = [];
   #now: LineState | undefined;
   #trouble = 'not asked yet';
   /** Why the last read of the log failed; the line may answer status calls all the same. */
@@ -85,7 +83,6 @@ export class LogCursor {
 
   readState(enoughBytes: number): Situation['read'] {
     const packer = this.#packer;
-    if (this.#parts.length > 0) return 'enough';
     if (packer === undefined || packer.isEmpty) return 'nothing';
     return packer.bytes >= enoughBytes || this.positions.isReplaced ? 'enough' : 'some';
   }
@@ -149,9 +146,10 @@ export class LogCursor {
 
   /** The next batch; undefined: nothing was read. */
   take(maxBytes: number): Packed | undefined {
-    this.#out = this.#parts.shift() ?? this.#packer?.take(maxBytes);
+    const packed = this.#packer?.take(maxBytes);
     this.#readSinceMs = this.#packer?.isEmpty === false ? this.#o.clock.monoMs() : undefined;
-    return this.#out;
+    if (packed !== undefined) this.#out.push(packed);
+    return packed;
   }
 
   /** A batch without entries and gaps, for corrections; undefined: no log is being sent yet. */
@@ -159,18 +157,28 @@ export class LogCursor {
     const { current } = this.positions;
     if (current === undefined) return undefined;
     const { logId, afterId } = current;
-    return { logId, bootId: '', afterId, throughId: afterId, entries: [], gaps: [], bytes: 0, lineBytes: 0 };
+    const range = { logId, bootId: '', afterId, throughId: afterId };
+    return { ...range, items: [], gaps: [], entries: 0, bytes: 0, lineBytes: 0 };
   }
 
-  /** The batch can never be sent as it is: it is handed out again in parts. */
+  /** The batch, which was handed out last, can never be sent as it is: it is handed out again in parts. */
   cut(packed: Packed, reason: string): void {
-    this.#out = undefined;
-    this.#parts.unshift(...(halves(packed) ?? [withoutEntry(packed, reason)]));
+    this.#out.pop();
+    this.#packer?.cut(packed, reason);
+    this.#readSinceMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** The remote has the batch. */
+  /** What was handed out and is not acknowledged is handed out again; `but`: all but the oldest. */
+  again(but?: Packed): void {
+    const back = this.#out.filter((one) => one !== but);
+    for (const packed of back.reverse()) this.#packer?.putBack(packed, packed.items);
+    if (back.length > 0) this.#readSinceMs = Number.NEGATIVE_INFINITY;
+    this.#out = this.#out.filter((one) => one === but);
+  }
+
+  /** The remote has the batch, the oldest of those handed out or one without entries. */
   acknowledged({ throughId }: Packed): void {
-    this.#out = undefined;
+    if (this.#out[0]?.throughId === throughId) this.#out.shift();
     this.positions.moved(throughId);
     this.unsaved = 'position';
     this.#follow();
@@ -179,7 +187,7 @@ export class LogCursor {
   /** The remote says where to resume. True: at another position. */
   resumeAt(position: number): boolean {
     const { current } = this.positions;
-    const at = this.#out?.afterId ?? this.#parts[0]?.afterId ?? current?.afterId;
+    const at = this.#out[0]?.afterId ?? current?.afterId;
     if (current === undefined || at === undefined || position === at) return false;
     this.#o.stats.moved(at, position);
     this.positions.moved(position);
@@ -206,8 +214,7 @@ export class LogCursor {
   #followRestoredCopy({ logId, headId }: LineState): void {
     const positions = this.positions;
     const { current } = positions;
-    if (current?.logId !== logId || positions.isReplaced || current.afterId <= headId || this.#out !== undefined)
-      return;
+    if (current?.logId !== logId || positions.isReplaced || current.afterId <= headId || this.#out.length > 0) return;
     if (this.#wentBack !== logId) this.#o.stats.wentBack(logId, headId, current.afterId);
     this.#wentBack = logId;
     if (this.#o.transport.name === 'collector') return;
@@ -231,7 +238,7 @@ export class LogCursor {
       if (this.#packer?.logId !== current.logId) this.#begin(current.logId, current.afterId);
       if (!positions.isReplaced) return;
       this.#packer?.replaced(current.lastId, 'the log was replaced by another');
-      if (this.#packer?.isEmpty !== true || this.#out !== undefined || this.#parts.length > 0) return;
+      if (this.#packer?.isEmpty !== true || this.#out.length > 0) return;
       positions.next();
       this.unsaved = 'position';
     }
@@ -239,8 +246,7 @@ export class LogCursor {
 
   #begin(logId: string, afterId: number): void {
     this.#packer = new Packer(logId, afterId);
-    this.#parts = [];
-    this.#out = undefined;
+    this.#out = [];
     this.#readSinceMs = undefined;
     this.#dry = false;
   }

@@ -11,6 +11,8 @@ const idle: Situation = {
   lingerMs: 0,
   correctable: false,
   packed: false,
+  inFlight: false,
+  hasRoom: true,
   retryMs: 0,
   busy: false,
   affordable: true,
@@ -45,6 +47,14 @@ const rows: readonly [what: string, Partial<Situation>, does: string][] = [
     'waiting for the budget',
   ],
   ['the cap has no room', { packed: true, paceMs: 10 }, 'sending'],
+  ['a batch is made, and may be sent beside others', { packed: true, inFlight: true }, 'send'],
+  ['a batch is made, and waits for others', { packed: true, inFlight: true, hasRoom: false }, 'sending'],
+  [
+    'times can be corrected when nothing is in flight',
+    { correctable: true, inFlight: true, read: 'enough' },
+    'sending',
+  ],
+  ['all is sent, and not acknowledged', { inFlight: true }, 'sending'],
 ];
 
 for (const [what, differs, does] of rows) {
@@ -65,6 +75,8 @@ test('in every situation it waits only for a reason, and never past the next che
     lingerMs: ms,
     correctable: flag,
     packed: flag,
+    inFlight: flag,
+    hasRoom: flag,
     retryMs: ms,
     busy: flag,
     affordable: flag,
@@ -76,7 +88,9 @@ test('in every situation it waits only for a reason, and never past the next che
       const step = nextStep(now);
       if (step.do === 'wait') assert.ok(step.ms >= 1 && step.ms <= Math.max(1, now.refreshInMs));
       if (step.do === 'send') {
-        assert.ok(now.packed && now.affordable && !now.busy && now.asked && now.paceMs <= 0 && now.retryMs <= 0);
+        assert.ok(
+          now.packed && now.hasRoom && now.affordable && !now.busy && now.asked && now.paceMs <= 0 && now.retryMs <= 0,
+        );
       }
     }),
   );

@@ -16,6 +16,10 @@ export interface Situation {
   readonly correctable: boolean;
   /** A batch waits to be sent. */
   readonly packed: boolean;
+  /** Batches are on their way. */
+  readonly inFlight: boolean;
+  /** It may be sent beside them. */
+  readonly hasRoom: boolean;
   /** Milliseconds until the remote is tried again. */
   readonly retryMs: number;
   /** Change events wait that go first. */
@@ -54,16 +58,19 @@ function withBatch(now: Situation): Step {
   if (!now.affordable) return { do: 'wait', ms: BUDGET_CHECK_MS, state: 'waiting for the budget' };
   if (!now.asked) return { do: 'ask' };
   if (now.paceMs > 0) return { do: 'wait', ms: now.paceMs, state: 'sending' };
+  // The end of one in flight ends the wait.
+  if (!now.hasRoom) return { do: 'wait', ms: now.refreshInMs, state: 'sending' };
   return { do: 'send' };
 }
 
 function withoutBatch(now: Situation): Step {
-  const { lineAnswers, read, refreshInMs, lingerMs } = now;
-  if (now.correctable && lineAnswers) return { do: 'correct' };
+  const { lineAnswers, read, refreshInMs, lingerMs, inFlight } = now;
+  const correct: Step = inFlight ? { do: 'wait', ms: refreshInMs, state: 'sending' } : { do: 'correct' };
+  if (now.correctable && lineAnswers) return correct;
   if (read === 'enough') return { do: 'pack' };
   if (now.hasMore && lineAnswers) return { do: 'read' };
   if (read === 'some' && lingerMs <= 0) return { do: 'pack' };
   if (!lineAnswers) return { do: 'wait', ms: refreshInMs, state: 'waiting for the line' };
   if (read === 'some') return { do: 'wait', ms: lingerMs, state: 'sending' };
-  return { do: 'wait', ms: refreshInMs, state: 'up to date' };
+  return { do: 'wait', ms: refreshInMs, state: inFlight ? 'sending' : 'up to date' };
 }

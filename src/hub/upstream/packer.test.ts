@@ -3,7 +3,9 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
 import { lineside } from '../../shared/proto/services.ts';
-import { Cause, encode, FRAME_BYTES, halves, type Packed, Packer, type ReadBatch, withoutEntry } from './packer.ts';
+import { Cause, encode, FRAME_BYTES, type Packed, Packer, type ReadBatch } from './packer.ts';
+import type { Run } from './runs.ts';
+import { runOf } from './upstream.fixture.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 
@@ -17,7 +19,31 @@ function gap(firstId: number, lastId: number): lineside.v1.LogGap {
 }
 
 function batch(entries: lineside.v1.LogEntry[], more: Partial<ReadBatch> = {}): ReadBatch {
-  return { entries, gaps: [], bootId: 'boot', nextAfterId: u64(Number(entries.at(-1)?.id ?? 0)), ...more };
+  const runs = entries.map((one) => runOf(one, 'boot'));
+  return { runs, gaps: [], nextAfterId: Number(entries.at(-1)?.id ?? 0), ...more };
+}
+
+/** Those with consecutive ids as one. */
+function joined(runs: readonly Run[]): Run[] {
+  const all: Run[] = [];
+  for (const run of runs) {
+    const last = all.at(-1);
+    if (last === undefined || last.firstId + last.ends.length !== run.firstId || last.bootId !== run.bootId) {
+      all.push(run);
+      continue;
+    }
+    const at = (ends: ArrayLike<number>, more: ArrayLike<number>): number[] => {
+      const before = Array.from(ends);
+      return [...before, (before.at(-1) ?? 0) + (more[0] ?? 0)];
+    };
+    all[all.length - 1] = {
+      ...last,
+      records: Buffer.concat([last.records, run.records]),
+      ends: at(last.ends, run.ends),
+      lineEnds: at(last.lineEnds, run.lineEnds),
+    };
+  }
+  return all;
 }
 
 function takeAll(packer: Packer, maxBytes: number): Packed[] {
@@ -30,7 +56,9 @@ function gapsOf({ gaps }: lineside.v1.UpstreamBatch): [number, number, number, n
   return gaps.map((one) => [one.cause, Number(one.firstId), Number(one.lastId), Number(one.entries), one.openEnded]);
 }
 
-const ids = ({ entries }: Packed): number[] => entries.map(({ id }) => Number(id));
+const decoded = (packed: Packed): lineside.v1.UpstreamBatch =>
+  lineside.v1.UpstreamBatch.decode(encode(packed, 'device'));
+const ids = (packed: Packed): number[] => decoded(packed).entries.map(({ id }) => Number(id));
 
 /** A log: each id is an entry of some boot, the beginning of a gap, or was never used. */
 const logs = fc.array(
@@ -55,17 +83,14 @@ describe('batches', () => {
         const wanted = { entries: [] as number[], gaps: [] as [number, number][], boots: new Map<number, string>() };
         let id = afterId;
         let boot = 0;
-        let read = { entries: [] as lineside.v1.LogEntry[], gaps: [] as lineside.v1.LogGap[] };
+        let read = { runs: [] as Run[], gaps: [] as lineside.v1.LogGap[] };
         const flush = (): void => {
-          packer.add({ ...read, bootId: read.entries.length > 0 ? `boot ${boot}` : '', nextAfterId: u64(id) });
-          read = { entries: [], gaps: [] };
+          packer.add({ ...read, runs: joined(read.runs), nextAfterId: id });
+          read = { runs: [], gaps: [] };
         };
         for (const item of log) {
           if (item.kind === 'read') flush();
-          if (item.kind === 'boot') {
-            flush();
-            boot += 1;
-          }
+          if (item.kind === 'boot') boot += 1;
           if (item.kind === 'unused') id += item.length;
           if (item.kind === 'gap') {
             read.gaps.push(gap(id + 1, id + item.length));
@@ -74,7 +99,7 @@ describe('batches', () => {
           }
           if (item.kind === 'entry') {
             id += 1;
-            read.entries.push(entry(id, item.bytes, item.note));
+            read.runs.push(runOf(entry(id, item.bytes, item.note), `boot ${boot}`));
             wanted.entries.push(id);
             wanted.boots.set(id, `boot ${boot}`);
           }
@@ -95,8 +120,10 @@ describe('batches', () => {
             assert.ok(each > one.afterId && each <= one.throughId);
             assert.equal(one.bootId, wanted.boots.get(each));
           }
-          assert.ok(one.bytes <= maxBytes || one.entries.length + one.gaps.length === 1, `${one.bytes} of ${maxBytes}`);
+          assert.ok(one.bytes <= maxBytes || one.entries + one.gaps.length === 1, `${one.bytes} of ${maxBytes}`);
           assert.ok(encode(one, 'device').length <= one.bytes + FRAME_BYTES);
+          const lineBytes = decoded(one).entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
+          assert.deepEqual([one.entries, one.lineBytes], [ids(one).length, lineBytes]);
         }
         assert.equal(all.length === 0 || through === id, true);
         assert.deepEqual([packer.bytes, packer.isEmpty, packer.readTo], [0, true, Math.max(id, afterId)]);
@@ -150,49 +177,55 @@ describe('batches', () => {
   });
 });
 
-describe('a batch that is too large', () => {
-  it('is two that cover the same, down to one entry', () => {
-    fc.assert(
-      fc.property(fc.uniqueArray(fc.integer({ min: 6, max: 60 }), { minLength: 1 }), (some) => {
-        const sorted = some.toSorted((a, b) => a - b);
-        const packer = new Packer('log', 5);
-        const lost = Array.from({ length: 60 }, (_, i) => i + 6).filter((id) => !sorted.includes(id) && id % 3 === 0);
-        const read = sorted.map((id) => entry(id));
-        packer.add({ entries: read, gaps: lost.map((id) => gap(id, id)), bootId: 'boot', nextAfterId: u64(70) });
-        const whole = packer.take(1_000_000) as Packed;
-        const cut = (one: Packed): Packed[] => halves(one)?.flatMap(cut) ?? [one];
-        const parts = cut(whole);
-        assert.equal(parts.length, sorted.length);
-        assert.deepEqual(parts.flatMap(ids), sorted);
-        assert.deepEqual(
-          parts.flatMap(({ gaps }) => gaps.map(({ firstId }) => firstId)),
-          lost,
-        );
-        let through = whole.afterId;
-        for (const part of parts) {
-          assert.equal(part.afterId, through);
-          through = part.throughId;
-        }
-        assert.equal(through, whole.throughId);
-      }),
-    );
+describe('a batch that comes again', () => {
+  it('is put back in front of what was read behind it, whatever is taken then', () => {
+    const packer = new Packer('log', 0);
+    packer.add(batch([entry(1), entry(2), entry(3)], { gaps: [gap(4, 5)], nextAfterId: 9 }));
+    const taken = [packer.take(1), packer.take(1)] as [Packed, Packed];
+    const { bytes } = packer;
+    for (const one of taken.toReversed()) packer.putBack(one, one.items);
+    packer.add(batch([entry(10)]));
+    assert.ok(packer.bytes > bytes);
+    const [all] = takeAll(packer, 10_000);
+    assert.deepEqual(all && [ids(all), all.afterId, all.throughId], [[1, 2, 3, 10], 0, 10]);
+    assert.deepEqual([packer.bytes, all?.gaps.length], [0, 1]);
   });
 
-  it('of a single entry goes without it, and says so', () => {
-    const packer = new Packer('log', 5);
-    packer.add(batch([entry(9, 5_000)], { gaps: [gap(6, 7)] }));
-    const packed = withoutEntry(packer.take(1) as Packed, 'too large');
-    const rest = packer.take(1_000_000) as Packed;
-    assert.deepEqual(packed.gaps.map(({ cause }) => cause).concat(rest.gaps.map(({ cause }) => cause)).length, 2);
-    const alone = withoutEntry(rest, 'too large');
-    assert.deepEqual(alone.gaps.at(-1), {
-      cause: Cause.TOO_LARGE,
-      firstId: 9,
-      lastId: 9,
-      entries: 1,
-      reason: 'too large',
-      openEnded: false,
-    });
-    assert.deepEqual([alone.entries.length, alone.lineBytes, alone.throughId], [0, 0, 9]);
+  it('is halved, when it is too large, down to one entry, which goes as a gap', () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(fc.integer({ min: 6, max: 60 }), { minLength: 1 }),
+        fc.integer({ min: 6, max: 60 }),
+        (some, large) => {
+          const sorted = some.toSorted((a, b) => a - b);
+          const packer = new Packer('log', 5);
+          const lost = Array.from({ length: 55 }, (_, i) => i + 6).filter((id) => !sorted.includes(id) && id % 3 === 0);
+          const runs = joined(sorted.map((id) => runOf(entry(id), 'boot')));
+          packer.add({ runs, gaps: lost.map((id) => gap(id, id)), nextAfterId: 70 });
+          const sent: Packed[] = [];
+          for (let one = packer.take(1_000_000); one !== undefined; one = packer.take(1_000_000)) {
+            if (ids(one).includes(large)) packer.cut(one, 'too large');
+            else sent.push(one);
+          }
+          assert.deepEqual(
+            sent.flatMap(ids),
+            sorted.filter((id) => id !== large),
+          );
+          const gaps = sent.flatMap((one) => one.gaps);
+          assert.deepEqual(
+            gaps.map(({ firstId, cause }) => [firstId, cause]),
+            [...new Set([...lost, ...sorted.filter((id) => id === large)])]
+              .toSorted((a, b) => a - b)
+              .map((id) => [id, id === large && sorted.includes(id) ? Cause.TOO_LARGE : Cause.NOT_STORED]),
+          );
+          let through = 5;
+          for (const one of sent) {
+            assert.equal(one.afterId, through);
+            through = one.throughId;
+          }
+          assert.equal(through, 70);
+        },
+      ),
+    );
   });
 });

@@ -2,21 +2,19 @@
  * Cuts what is read of one log into batches for the central side: of one boot each, of bounded size, each continuing where the
  * one before ended, so that together they cover every id once. Pure.
  */
-import type Long from 'long';
 import { lineside } from '../../shared/proto/services.ts';
+import type { Run } from './runs.ts';
 
 export const SCHEMA_VERSION = 1;
 
-type Entry = lineside.v1.LogEntry;
 export type Cause = lineside.v1.UpstreamGap.Cause;
 export const { Cause } = lineside.v1.UpstreamGap;
 
-/** As it comes from the line. */
+/** What is read of the log. */
 export interface ReadBatch {
-  readonly entries: readonly Entry[];
+  readonly runs: readonly Run[];
   readonly gaps: readonly lineside.v1.LogGap[];
-  readonly bootId: string;
-  readonly nextAfterId: Long;
+  readonly nextAfterId: number;
 }
 
 /** With the line's own record of what it could not store; NOT_STORED only. */
@@ -40,8 +38,10 @@ export interface Packed {
   readonly bootId: string;
   readonly afterId: number;
   readonly throughId: number;
-  readonly entries: readonly Entry[];
+  readonly items: readonly Item[];
   readonly gaps: readonly Gap[];
+  /** How many. */
+  readonly entries: number;
   /** At least what it is once encoded, the frame of the message aside. */
   readonly bytes: number;
   /** Of the serial line. */
@@ -49,17 +49,10 @@ export interface Packed {
 }
 
 type Item =
-  | {
-      readonly kind: 'entry';
-      readonly lastId: number;
-      readonly entry: Entry;
-      readonly bootId: string;
-      readonly bytes: number;
-    }
-  | { readonly kind: 'gap'; readonly lastId: number; readonly gap: Gap; readonly bytes: number };
+  /** Of a run: the entries from the `from`-th up to before the `to`-th. */
+  | { readonly kind: 'run'; readonly run: Run; readonly from: number; readonly to: number; readonly bytes: number }
+  | { readonly kind: 'gap'; readonly gap: Gap; readonly bytes: number };
 
-/** Tags, lengths and numbers of an entry in a batch at their longest: 48 are enough, some to spare. */
-const ENTRY_BYTES = 56;
 const GAP_BYTES = 112;
 /** A correction: three numbers of up to ten bytes, tags and length. */
 export const CORRECTION_BYTES = 36;
@@ -75,6 +68,8 @@ export class Packer {
   /** Everything up to this id was read. */
   #readTo: number;
   #isEnded = false;
+  /** Batches up to the id hold at most so many entries. */
+  #cut = { entries: 0, throughId: 0 };
 
   constructor(logId: string, afterId: number) {
     this.logId = logId;
@@ -95,22 +90,19 @@ export class Packer {
     return this.#items.length === 0;
   }
 
-  add({ entries, gaps, bootId, nextAfterId }: ReadBatch): void {
+  add({ runs, gaps, nextAfterId }: ReadBatch): void {
     const items: Item[] = [];
-    for (const entry of entries) {
-      const lastId = Number(entry.id);
-      const { rawData, note } = entry.entry ?? { rawData: new Uint8Array(), note: '' };
-      // Three bytes a character at worst.
-      if (lastId > this.#readTo)
-        items.push({ kind: 'entry', lastId, entry, bootId, bytes: ENTRY_BYTES + rawData.length + 3 * note.length });
+    for (const run of runs) {
+      const from = Math.max(0, this.#readTo + 1 - run.firstId);
+      if (from < run.ends.length) items.push(slice(run, from, run.ends.length));
     }
     for (const { firstId, lastId, reason, bytes, fromMs, toMs, ...of } of gaps) {
       const gap = gapOf(Cause.NOT_STORED, Math.max(Number(firstId), this.#readTo + 1), Number(lastId), reason);
       const entries = Math.min(Number(of.entries), gap.entries);
       if (gap.lastId >= gap.firstId) items.push(itemOf({ ...gap, entries, bytes, fromMs, toMs }));
     }
-    items.sort((a, b) => a.lastId - b.lastId);
-    this.#push(items, Number(nextAfterId));
+    items.sort((a, b) => lastIdOf(a) - lastIdOf(b));
+    this.#push(items, nextAfterId);
   }
 
   /** Retention removed the entries up to this id. */
@@ -129,35 +121,53 @@ export class Packer {
 
   /** The next batch of at most so many bytes, but of one entry at least; undefined: nothing waits. */
   take(maxBytes: number): Packed | undefined {
-    const [first] = this.#items;
-    if (first === undefined) return undefined;
-    let bootId: string | undefined;
-    let bytes = 0;
-    let count = 0;
-    for (const item of this.#items) {
-      if (count > 0 && bytes + item.bytes > maxBytes) break;
-      if (item.kind === 'entry') {
-        bootId ??= item.bootId;
-        if (item.bootId !== bootId) break;
-      }
-      bytes += item.bytes;
-      count += 1;
-    }
-    const taken = this.#items.splice(0, count);
-    this.#bytes -= bytes;
+    if (this.isEmpty) return undefined;
     const afterId = this.#afterId;
-    this.#afterId = this.#items.length === 0 ? this.#readTo : (taken.at(-1)?.lastId ?? afterId);
-    const entries = taken.flatMap((item) => (item.kind === 'entry' ? [item.entry] : []));
-    return {
-      logId: this.logId,
-      bootId: bootId ?? '',
-      afterId,
-      throughId: this.#afterId,
-      entries,
-      gaps: taken.flatMap((item) => (item.kind === 'gap' ? [item.gap] : [])),
-      bytes,
-      lineBytes: lineBytesOf(entries),
-    };
+    const maxEntries = afterId < this.#cut.throughId ? this.#cut.entries : Number.POSITIVE_INFINITY;
+    const items: Item[] = [];
+    let [bootId, entries, bytes, lineBytes] = ['', 0, 0, 0];
+    for (let item = this.#items[0]; item !== undefined; item = this.#items[0]) {
+      if (item.kind === 'run' && entries > 0 && item.run.bootId !== bootId) break;
+      const part = partOf(item, maxBytes - bytes, maxEntries - entries, items.length === 0);
+      if (part === undefined) break;
+      items.push(part);
+      bytes += part.bytes;
+      this.#afterId = lastIdOf(part);
+      if (part.kind === 'run') {
+        const { run, from, to } = part;
+        bootId = run.bootId;
+        entries += to - from;
+        lineBytes += endOf(run.lineEnds, to) - endOf(run.lineEnds, from);
+      }
+      if (item.kind === 'run' && part.kind === 'run' && part.to < item.to) {
+        this.#items[0] = slice(item.run, part.to, item.to);
+        break;
+      }
+      this.#items.shift();
+    }
+    this.#bytes -= bytes;
+    if (this.isEmpty) this.#afterId = this.#readTo;
+    const gaps = items.flatMap((item) => (item.kind === 'gap' ? [item.gap] : []));
+    return { logId: this.logId, bootId, afterId, throughId: this.#afterId, items, gaps, entries, bytes, lineBytes };
+  }
+
+  /** The batch that was taken last waits again. */
+  putBack({ afterId }: Pick<Packed, 'afterId'>, items: readonly Item[]): void {
+    this.#items.unshift(...items);
+    this.#bytes += items.reduce((sum, { bytes }) => sum + bytes, 0);
+    this.#afterId = afterId;
+  }
+
+  /** The batch that was taken last is too large: it waits again as halves, its only entry as a gap. */
+  cut(packed: Packed, reason: string): void {
+    const { entries, throughId, items } = packed;
+    this.#cut = { entries: Math.floor(entries / 2), throughId };
+    if (entries > 1) return this.putBack(packed, items);
+    const left = items.map((item) => {
+      const id = lastIdOf(item);
+      return item.kind === 'gap' ? item : itemOf(gapOf(Cause.TOO_LARGE, id, id, reason));
+    });
+    this.putBack(packed, left);
   }
 
   #push(items: readonly Item[], readTo: number): void {
@@ -165,37 +175,55 @@ export class Packer {
       this.#items.push(item);
       this.#bytes += item.bytes;
     }
-    this.#readTo = Math.max(this.#readTo, readTo, items.at(-1)?.lastId ?? 0);
+    const last = items.at(-1);
+    this.#readTo = Math.max(this.#readTo, readTo, last === undefined ? 0 : lastIdOf(last));
   }
 }
 
-/** A batch as two that cover the same: for a transport that found it too large. undefined: it has one entry only. */
-export function halves(packed: Packed): readonly [Packed, Packed] | undefined {
-  const { entries, gaps } = packed;
-  const middle = entries[Math.floor(entries.length / 2)];
-  if (entries.length < 2 || middle === undefined) return undefined;
-  // Gaps and entries do not overlap: each is on one side.
-  const from = Number(middle.id);
-  const part = (afterId: number, throughId: number): Packed => {
-    const within = entries.filter(({ id }) => Number(id) > afterId && Number(id) <= throughId);
-    const lost = gaps.filter(({ lastId }) => lastId > afterId && lastId <= throughId);
-    const bytes = Math.ceil(packed.bytes / 2);
-    return { ...packed, afterId, throughId, entries: within, gaps: lost, bytes, lineBytes: lineBytesOf(within) };
-  };
-  return [part(packed.afterId, from - 1), part(from - 1, packed.throughId)];
+/** What fits; undefined: nothing. */
+function partOf(item: Item, maxBytes: number, maxEntries: number, isFirst: boolean): Item | undefined {
+  if (item.kind === 'gap') return isFirst || item.bytes <= maxBytes ? item : undefined;
+  if (item.bytes <= maxBytes && item.to - item.from <= maxEntries) return item;
+  const { run, from } = item;
+  const end = endOf(run.ends, from) + maxBytes;
+  let to = from;
+  while (to - from < maxEntries && endOf(run.ends, to + 1) <= end) to += 1;
+  if (to > from) return slice(run, from, to);
+  return isFirst ? slice(run, from, from + 1) : undefined;
 }
 
-/** The same without its only entry, which is too large for the transport. */
-export function withoutEntry(packed: Packed, reason: string): Packed {
-  const id = Number(packed.entries[0]?.id ?? 0);
-  const gaps = [...packed.gaps, gapOf(Cause.TOO_LARGE, id, id, reason)].sort((a, b) => a.firstId - b.firstId);
-  return { ...packed, bootId: '', entries: [], gaps, lineBytes: 0, bytes: GAP_BYTES * gaps.length };
+function slice(run: Run, from: number, to: number): Item {
+  return { kind: 'run', run, from, to, bytes: endOf(run.ends, to) - endOf(run.ends, from) };
+}
+
+/** Where the first `count` entries of a run end. */
+function endOf(ends: ArrayLike<number>, count: number): number {
+  return count === 0 ? 0 : (ends[count - 1] ?? 0);
+}
+
+function lastIdOf(item: Item): number {
+  return item.kind === 'gap' ? item.gap.lastId : item.run.firstId + item.to - 1;
+}
+
+/** Entries that were stamped while the clock was not set: the first and the last; undefined: none. */
+export function unsetIn({ items }: Packed): readonly [number, number] | undefined {
+  const unset = items.filter((item) => item.kind === 'run' && item.run.isUnset);
+  const [first, last] = [unset[0], unset.at(-1)];
+  if (first?.kind !== 'run' || last === undefined) return undefined;
+  return [first.run.firstId + first.from, lastIdOf(last)];
 }
 
 export function encode(packed: Packed, deviceId: string, clockCorrections: readonly Correction[] = []): Uint8Array {
+  const { logId, bootId, afterId, throughId, gaps, items } = packed;
   const { UpstreamBatch } = lineside.v1;
-  const batch = { ...packed, schemaVersion: SCHEMA_VERSION, deviceId, clockCorrections };
-  return UpstreamBatch.encode(UpstreamBatch.fromObject(batch)).finish();
+  const head = { schemaVersion: SCHEMA_VERSION, deviceId, logId, bootId, afterId, throughId, gaps, clockCorrections };
+  const records = items.flatMap((item) => (item.kind === 'run' ? [recordsOf(item)] : []));
+  // The fields of a message may come in any order.
+  return Buffer.concat([UpstreamBatch.encode(UpstreamBatch.fromObject(head)).finish(), ...records]);
+}
+
+function recordsOf({ run, from, to }: Extract<Item, { kind: 'run' }>): Uint8Array {
+  return run.records.subarray(endOf(run.ends, from), endOf(run.ends, to));
 }
 
 function gapOf(cause: Cause, firstId: number, lastId: number, reason: string): Gap {
@@ -203,9 +231,5 @@ function gapOf(cause: Cause, firstId: number, lastId: number, reason: string): G
 }
 
 function itemOf(gap: Gap): Item {
-  return { kind: 'gap', lastId: gap.lastId, gap, bytes: GAP_BYTES + 3 * gap.reason.length };
-}
-
-function lineBytesOf(entries: readonly Entry[]): number {
-  return entries.reduce((sum, { entry }) => sum + (entry?.rawData.length ?? 0), 0);
+  return { kind: 'gap', gap, bytes: GAP_BYTES + 3 * gap.reason.length };
 }

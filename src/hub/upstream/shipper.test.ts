@@ -148,6 +148,72 @@ describe('the shipper', () => {
     }
   });
 
+  it('sends several at a time where the link carries them, and none stays behind one that was not stored', async (t) => {
+    for (const outcome of [
+      { kind: 'unreached', reason: 'reset' },
+      { kind: 'refused', reason: 'not now', permanent: false },
+      { kind: 'refused', reason: 'too large', permanent: true },
+    ] as const) {
+      const box = new Box(t, { batchBytes: 1_000 });
+      const { transport } = box;
+      transport.depth = 3;
+      transport.answer = () => turn();
+      box.line.lastId = 50;
+      box.shipper.start();
+      await box.sent(50);
+      assert.equal(transport.mostInFlight, 3);
+      const position = (): number => box.shipper.status().position;
+      const resumes: number[] = [];
+      const send = transport.send.bind(transport);
+      transport.send = (...batch) => {
+        // What was in flight behind it is repeated: nothing of a later batch is stored before it.
+        if (transport.outcomes.length > 0) transport.stored.length = 0;
+        resumes.push(batch[1].afterId - position());
+        return send(...batch);
+      };
+      box.line.lastId = 200;
+      await box.until('some are under way', () => position() >= 100 && transport.inFlight === 2);
+      const from = position();
+      transport.outcomes = [outcome];
+      await box.sent(200);
+      const first = transport.ids.slice(transport.ids.findIndex((id) => id > from));
+      assert.deepEqual([...new Set(first)], upTo(200, first[0]));
+      assert.deepEqual(
+        first.filter((id, n) => n > 0 && id > Math.max(...first.slice(0, n)) + 1),
+        [],
+        'no id before the ones in front of it',
+      );
+      assert.ok(resumes.some((ahead) => ahead > 0));
+    }
+  });
+
+  it('several in flight are charged before another is sent, and have their time at a stop', async (t) => {
+    const box = new Box(t, { batchBytes: 1_000, maxBytesPerDay: 20_000 });
+    box.transport.depth = 100;
+    box.line.lastId = 20;
+    box.shipper.start();
+    await box.sent(20);
+    let arrive = (): void => {};
+    box.transport.answer = () =>
+      new Promise<void>((resolve) => {
+        const before = arrive;
+        arrive = () => {
+          before();
+          resolve();
+        };
+      });
+    box.line.lastId = 500;
+    await box.until('the budget is used up', () => box.shipper.status().state === 'waiting for the budget');
+    const { inFlight } = box.transport;
+    assert.ok(inFlight > 5 && box.shipper.status().budgetUsedBytes <= 20_000, `${inFlight}`);
+    const stopped = box.shipper.stop(10_000);
+    await box.pass(1_000);
+    arrive();
+    await stopped;
+    assert.equal(box.shipper.status().position, box.transport.ids.at(-1));
+    assert.ok(box.shipper.status().budgetUsedBytes <= 20_000);
+  });
+
   it('a refusal is reported, and retried in growing steps', async (t) => {
     const box = new Box(t);
     box.line.lastId = 10;
@@ -302,7 +368,7 @@ describe('the shipper', () => {
     };
     box.shipper.start();
     await box.sent(3);
-    box.line.read = () => Promise.reject(new LinesideError('INTERNAL', 'the log cannot be read'));
+    box.line.timeAt = () => Promise.reject(new LinesideError('INTERNAL', 'the log cannot be read'));
     box.line.clockSet = true;
     await box.pass(20_000);
     assert.deepEqual([box.logged('the log cannot be read'), box.logged('unexpected')], [1, 0]);

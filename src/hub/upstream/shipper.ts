@@ -1,20 +1,20 @@
 /**
- * Ships the serial log to the central side: reads what is stored, packs it, sends it a batch at a time, and moves its position
- * when the remote has it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
- * takes; memory holds one batch and the entries read for the next.
+ * Ships the serial log to the central side: reads what is stored, packs it, sends it in batches, and moves its position when the
+ * remote has one and all before it. The loop around the table of next-step.ts. Whatever fails is tried again for as long as it
+ * takes; memory holds the batches in flight, one that waits, and the entries read for the next.
  */
 import type { Alert } from '../../shared/base/alerts.ts';
 import { backoffMs } from '../../shared/base/backoff.ts';
-import { type Clock, withLimit } from '../../shared/base/clock.ts';
+import { type Clock, endsWithin, withLimit } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { Loop } from '../../shared/base/loop.ts';
 import { correctionsOf, nothingUnset, unsetAfter } from './corrections.ts';
-import { isUnset, type LineLog, timeAt } from './line-log.ts';
+import type { LineLog } from './line-log.ts';
 import { MIN_BYTES, Pace } from './link-limits.ts';
 import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
-import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed } from './packer.ts';
+import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed, unsetIn } from './packer.ts';
 import { PersistedState, type Positions } from './persisted-state.ts';
 import { type UpstreamAdmin, UpstreamAlerts, type UpstreamState, type UpstreamStatus } from './status.ts';
 import type { SendOutcome, Transport, UpstreamSettings } from './transport.ts';
@@ -54,6 +54,15 @@ interface Held {
   readonly correctsTo: number;
 }
 
+interface InFlight extends Held {
+  readonly fromMs: number;
+  outcome?: SendOutcome;
+  /** A transport threw, which it must not. */
+  fault?: unknown;
+  /** When there is an outcome. */
+  settled: Promise<void>;
+}
+
 export class Shipper implements UpstreamAdmin {
   readonly #o: ShipperOptions;
   readonly #stats: UpstreamStats;
@@ -63,6 +72,10 @@ export class Shipper implements UpstreamAdmin {
   readonly #loop: Loop;
   readonly #alerts: UpstreamAlerts;
   #held: Held | undefined;
+  /** The oldest first. */
+  readonly #inFlight: InFlight[] = [];
+  /** Those in flight. */
+  #abandoning = new AbortController();
   /** Bytes of a batch, where the remote has found a larger one too large. */
   #mostBytes: number;
   /** The log whose position the remote has given since it last failed; '': none. */
@@ -78,7 +91,7 @@ export class Shipper implements UpstreamAdmin {
     correct: (signal) => this.#correct(signal),
     pack: () => this.#pack(),
     ask: (signal) => this.#ask(signal),
-    send: (signal) => this.#send(signal),
+    send: () => this.#send(),
   };
 
   constructor(options: ShipperOptions) {
@@ -102,9 +115,15 @@ export class Shipper implements UpstreamAdmin {
     this.#loop.start();
   }
 
-  /** A batch in flight gets up to limitMs to arrive. */
+  /** Batches in flight get up to limitMs to arrive. */
   async stop(limitMs: number): Promise<void> {
+    const { clock, line } = this.#o;
+    const endMs = clock.monoMs() + limitMs;
     await this.#loop.stop(limitMs);
+    await endsWithin(clock, Math.max(0, endMs - clock.monoMs()), this.#allSettled());
+    this.#settleStored();
+    await this.#abandon();
+    line.end();
     await this.#o.transport.stop();
     await this.#persistedState.close();
   }
@@ -140,6 +159,7 @@ export class Shipper implements UpstreamAdmin {
   async #pass(signal: AbortSignal): Promise<number> {
     if (!(await this.#persistedState.load())) return FAILED_PASS_MS;
     this.#overhead();
+    await this.#settle();
     const step = nextStep(this.#situation());
     if (step.do !== 'wait' && step.do !== 'refresh') this.#idleSinceMs = undefined;
     if (step.do === 'wait') this.#idle(step.state);
@@ -162,12 +182,20 @@ export class Shipper implements UpstreamAdmin {
       correctable:
         this.#persistedState.unset.ranges.length > 0 && this.#cursor.isClockSet(this.#persistedState.unset.logId),
       packed: held !== undefined,
+      inFlight: this.#inFlight.length > 0,
+      hasRoom: held !== undefined && this.#hasRoom(held.bytes.length),
       retryMs: this.#retryAtMs - nowMs,
       busy: held !== undefined && busy(),
       affordable: held === undefined || this.#affordable(held.cost + (asked ? 0 : transport.connectBytes), nowMs),
       asked,
       paceMs: held === undefined || !asked ? 0 : this.#pace.waitMs(held.cost, nowMs),
     };
+  }
+
+  #hasRoom(bytes: number): boolean {
+    if (this.#inFlight.length === 0) return true;
+    const all = this.#inFlight.reduce((sum, one) => sum + one.bytes.length, bytes);
+    return this.#pace.carries(all) && this.#o.transport.hasRoom(bytes);
   }
 
   #affordable(bytes: number, nowMs: number): boolean {
@@ -190,7 +218,7 @@ export class Shipper implements UpstreamAdmin {
       correctionsOf(ranges, (id) => {
         // Many reads, each with a time limit of its own.
         this.#loop.beat();
-        return timeAt(line, logId, id, signal);
+        return line.timeAt(logId, id, signal);
       }),
     );
     if (corrections === undefined) return;
@@ -209,10 +237,10 @@ export class Shipper implements UpstreamAdmin {
     const bytes = encode(packed, deviceId, corrections);
     const { limit } = this.#persistedState.budget;
     const cost = transport.cost(bytes);
-    if (bytes.length > transport.maxBytes && packed.entries.length > 0)
+    if (bytes.length > transport.maxBytes && packed.entries > 0)
       this.#cursor.cut(packed, `${bytes.length} bytes are more than the ${transport.maxBytes} that can be sent`);
     // It would block, without end, everything behind it.
-    else if (limit > 0 && cost + transport.connectBytes > limit && packed.entries.length > 0)
+    else if (limit > 0 && cost + transport.connectBytes > limit && packed.entries > 0)
       this.#cursor.cut(packed, `${cost} bytes on the link are more than the data budget of a day has room for`);
     else this.#held = { packed, bytes, cost, correctsTo: corrections.at(-1)?.lastId ?? 0 };
   }
@@ -230,52 +258,101 @@ export class Shipper implements UpstreamAdmin {
     }
   }
 
-  async #send(signal: AbortSignal): Promise<void> {
+  async #send(): Promise<void> {
     const held = this.#held;
     if (held === undefined) return;
-    const { clock, transport, sendLimitMs } = this.#o;
-    const { packed, cost, bytes } = held;
     this.#state = 'sending';
-    await this.#persistedState.noteUnset(
-      packed,
-      packed.entries.filter(isUnset).map(({ id }) => Number(id)),
-    );
-    const fromMs = clock.monoMs();
-    this.#pace.spent(cost, fromMs);
-    // With a limit, so that a transport that hangs does not hang the loop.
-    const outcome = await withLimit(clock, sendLimitMs, signal, (limit) => transport.send(bytes, packed, limit));
-    const nowMs = clock.monoMs();
-    const onLink = outcome.kind === 'unreached' && outcome.unsent === true ? 0 : cost;
-    this.#pace.spent(onLink - cost, nowMs);
-    this.#charge(onLink, nowMs);
-    if (outcome.kind === 'stored') {
-      this.#held = undefined;
-      this.#failures = 0;
-      this.#refusal = '';
-      this.#pace.arrived(bytes.length, cost, nowMs - fromMs);
-      this.#stats.connected();
-      this.#stats.sent(packed);
-      this.#cursor.acknowledged(packed);
-      if (held.correctsTo > 0) this.#persistedState.unset = unsetAfter(this.#persistedState.unset, held.correctsTo);
-    } else if (!signal.aborted) this.#notStored(outcome, held);
+    await this.#persistedState.noteUnset(held.packed, unsetIn(held.packed) ?? []);
+    const fromMs = this.#o.clock.monoMs();
+    this.#pace.spent(held.cost, fromMs);
+    // Not when there is an outcome: a kill would forget what is in flight.
+    this.#persistedState.charge(held.cost, fromMs);
+    this.#held = undefined;
+    const sent: InFlight = { ...held, fromMs, settled: Promise.resolve() };
+    this.#inFlight.push(sent);
+    sent.settled = this.#outcomeOf(sent);
   }
 
-  #notStored(outcome: Exclude<SendOutcome, { kind: 'stored' }>, { packed, bytes, correctsTo }: Held): void {
-    this.#stats.counters.repeatedBatches += 1;
-    const tooLarge = outcome.kind === 'refused' && outcome.permanent && packed.entries.length > 0;
-    if (tooLarge) {
-      this.#held = undefined;
+  async #outcomeOf(sent: InFlight): Promise<void> {
+    const { clock, transport, sendLimitMs } = this.#o;
+    const send = (limit: AbortSignal): Promise<SendOutcome> => transport.send(sent.bytes, sent.packed, limit);
+    try {
+      // With a limit, so that a transport that hangs does not hold up the others.
+      sent.outcome = await withLimit(clock, sendLimitMs, this.#abandoning.signal, send);
+    } catch (error) {
+      sent.fault = error;
+      sent.outcome = { kind: 'unreached', reason: messageOf(error) };
+    }
+    this.#loop.wake();
+  }
+
+  async #settle(): Promise<void> {
+    this.#settleStored();
+    const [first] = this.#inFlight;
+    if (first?.outcome !== undefined && first.outcome.kind !== 'stored') await this.#notStored(first, first.outcome);
+  }
+
+  /** In order: the position moves when all before are stored. */
+  #settleStored(): void {
+    for (let [first] = this.#inFlight; first?.outcome?.kind === 'stored'; [first] = this.#inFlight) this.#stored(first);
+  }
+
+  #stored(sent: InFlight): void {
+    const { packed, cost, bytes, fromMs, correctsTo } = sent;
+    this.#inFlight.shift();
+    this.#stats.counters.wireBytes += cost;
+    this.#failures = 0;
+    this.#refusal = '';
+    this.#pace.arrived(bytes.length, cost, this.#o.clock.monoMs() - fromMs);
+    this.#stats.connected();
+    this.#stats.sent(packed);
+    this.#cursor.acknowledged(packed);
+    if (correctsTo > 0) this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
+  }
+
+  #abandoned({ cost, outcome }: InFlight): void {
+    const nowMs = this.#o.clock.monoMs();
+    if (outcome?.kind !== 'unreached' || outcome.unsent !== true) {
+      this.#stats.counters.wireBytes += cost;
+      return;
+    }
+    this.#pace.spent(-cost, nowMs);
+    this.#persistedState.charge(-cost, nowMs);
+  }
+
+  /** With those behind it, which are packed again: the remote gets no entry before the ones in front of it. */
+  async #notStored(first: InFlight, outcome: Exclude<SendOutcome, { kind: 'stored' }>): Promise<void> {
+    const { packed, bytes, correctsTo, fault } = first;
+    this.#stats.counters.repeatedBatches += this.#inFlight.length;
+    await this.#abandon(packed);
+    const isPermanent = outcome.kind === 'refused' && outcome.permanent;
+    const isTooLarge = isPermanent && packed.entries > 0;
+    if (isTooLarge) {
       this.#mostBytes = Math.max(MIN_BYTES, Math.min(this.#mostBytes, Math.floor(bytes.length / 2)));
       this.#cursor.cut(packed, outcome.reason);
-    } else if (outcome.kind === 'refused' && outcome.permanent && correctsTo > 0) {
+    } else {
+      this.#cursor.again();
       // No entry waits for a correction that can never be sent.
-      this.#held = undefined;
-      this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
+      if (isPermanent && correctsTo > 0)
+        this.#persistedState.unset = unsetAfter(this.#persistedState.unset, correctsTo);
     }
-    // The transport may have disabled compression.
-    if (this.#held !== undefined) this.#held = { ...this.#held, cost: this.#o.transport.cost(bytes) };
+    if (fault !== undefined) throw fault;
     if (outcome.kind === 'unreached') this.#pace.failed();
-    this.#failed(outcome.reason, outcome.kind === 'refused' && !tooLarge);
+    this.#failed(outcome.reason, outcome.kind === 'refused' && !isTooLarge);
+  }
+
+  /** Nothing is in flight afterwards; all that was but `but` waits to be packed again. */
+  async #abandon(but?: Packed): Promise<void> {
+    this.#abandoning.abort();
+    await this.#allSettled();
+    this.#abandoning = new AbortController();
+    for (const sent of this.#inFlight.splice(0)) this.#abandoned(sent);
+    this.#held = undefined;
+    this.#cursor.again(but);
+  }
+
+  #allSettled(): Promise<unknown> {
+    return Promise.all(this.#inFlight.map(({ settled }) => settled));
   }
 
   #failed(reason: string, refused = false): void {
@@ -292,10 +369,6 @@ export class Shipper implements UpstreamAdmin {
     const bytes = this.#o.transport.takeOverhead();
     const nowMs = this.#o.clock.monoMs();
     this.#pace.spent(bytes, nowMs);
-    this.#charge(bytes, nowMs);
-  }
-
-  #charge(bytes: number, nowMs: number): void {
     this.#persistedState.charge(bytes, nowMs);
     this.#stats.counters.wireBytes += bytes;
   }
@@ -311,7 +384,7 @@ export class Shipper implements UpstreamAdmin {
     if (state === 'up to date') this.#idleSinceMs ??= nowMs;
     // The budget has no room even for a kept connection.
     const rests = this.#idleSinceMs !== undefined && nowMs - this.#idleSinceMs >= REST_MS;
-    if (rests || state === 'waiting for the budget') {
+    if ((rests || state === 'waiting for the budget') && this.#inFlight.length === 0) {
       this.#o.transport.rest();
       this.#asked = '';
     }

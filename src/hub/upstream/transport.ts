@@ -26,7 +26,10 @@ export interface TransportState {
   readonly reason: string;
 }
 
-/** One batch at a time: send() is not called again before the last one has resolved. */
+/**
+ * Batches are sent in order, and more than one at a time only if hasRoom() allows it. If one of several is not stored, the caller
+ * aborts the others and sends them again behind it.
+ */
 export interface Transport {
   readonly name: 'kafka' | 'collector';
   /**
@@ -40,6 +43,8 @@ export interface Transport {
    * has a time limit of its own. When the signal fires: 'unreached', at once.
    */
   send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome>;
+  /** Whether a batch of so many bytes may be sent beside those in flight: none of them can be refused while the others are stored. */
+  hasRoom(bytes: number): boolean;
   /**
    * What sending this batch will cost on the link, as it is charged to the cap and the budget before it is sent: never
    * less than it turns out to be.

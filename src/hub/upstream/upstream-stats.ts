@@ -95,7 +95,7 @@ export class UpstreamStats {
   sent({ entries, lineBytes, gaps }: Packed): void {
     this.unexpected.recovered();
     this.counters.batches += 1;
-    this.counters.sentEntries += entries.length;
+    this.counters.sentEntries += entries;
     this.counters.sentBytes += lineBytes;
     for (const gap of gaps) this.#lost(gap);
   }

@@ -2,13 +2,23 @@
 import Long from 'long';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
+import type { Now } from './corrections.ts';
 import type { LineLog, LineState, ReadResult } from './line-log.ts';
 import type { Positions, Saved } from './persisted-state.ts';
+import type { Run } from './runs.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 /** Entries of a read, as the line has a limit. */
 const READ_ENTRIES = 50;
+
+/** An entry as a run of its own. */
+export function runOf(entry: lineside.v1.LogEntry, bootId: string): Run {
+  const records = lineside.v1.UpstreamBatch.encode({ entries: [entry] }).finish();
+  const isUnset = entry.clock === lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET;
+  const lineEnds = [entry.entry?.rawData.length ?? 0];
+  return { firstId: Number(entry.id), bootId, isUnset, records, ends: [records.length], lineEnds };
+}
 
 /** Its log holds the ids from `firstId` to `lastId`. */
 export class FakeLineLog implements LineLog {
@@ -35,9 +45,22 @@ export class FakeLineLog implements LineLog {
     if (logId !== this.logId) return { kind: 'replaced' };
     if (afterId < this.firstId - 1) return { kind: 'overtaken' };
     const count = Math.max(0, Math.min(READ_ENTRIES, Math.ceil(enoughBytes / 100), this.lastId - afterId));
-    const entries = Array.from({ length: count }, (_, n) => this.#entry(afterId + 1 + n));
-    return { kind: 'read', batches: [{ entries, gaps: [], bootId: 'boot', nextAfterId: u64(afterId + count) }] };
+    const runs = Array.from({ length: count }, (_, n) => runOf(this.#entry(afterId + 1 + n), 'boot'));
+    return { kind: 'read', batches: [{ runs, gaps: [], nextAfterId: afterId + count }] };
   }
+
+  async timeAt(_logId: string, id: number): Promise<Now> {
+    for (let at = id; at <= this.lastId; at++) {
+      const { clock, entry, uncorrectedTimestampMs } = this.#entry(at);
+      if (clock === lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET) return undefined;
+      if (clock === lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN) return { correctionMs: 0 };
+      if (clock === lineside.v1.EntryClock.ENTRY_CLOCK_CORRECTED)
+        return { correctionMs: Number(entry?.timestamp) - Number(uncorrectedTimestampMs) };
+    }
+    return undefined;
+  }
+
+  end(): void {}
 
   #entry(id: number): lineside.v1.LogEntry {
     const { ENTRY_CLOCK_UNSPECIFIED, ENTRY_CLOCK_NOT_SET, ENTRY_CLOCK_CORRECTED } = lineside.v1.EntryClock;
@@ -68,6 +91,12 @@ export class FakeTransport implements Transport {
   at: number | undefined;
   /** What it does with the next batches; afterwards it stores them. */
   outcomes: (SendOutcome | 'hang')[] = [];
+  /** Batches that it takes at a time. */
+  depth = 1;
+  inFlight = 0;
+  mostInFlight = 0;
+  /** How long it takes to answer. */
+  answer: () => Promise<unknown> = () => Promise.resolve();
   unreachable = '';
   /** What send() throws, which it must not. */
   fault = '';
@@ -89,18 +118,31 @@ export class FakeTransport implements Transport {
 
   async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     this.sends += 1;
+    this.inFlight += 1;
+    this.mostInFlight = Math.max(this.mostInFlight, this.inFlight);
+    return this.#send(batch, range, signal).finally(() => {
+      this.inFlight -= 1;
+    });
+  }
+
+  async #send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
     if (this.fault !== '') throw new Error(this.fault);
     const outcome = this.outcomes.shift();
     if (outcome === 'hang') {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
       return { kind: 'unreached', reason: 'abandoned' };
     }
+    await this.answer();
     if (outcome !== undefined) return outcome;
+    if (signal.aborted) return { kind: 'unreached', reason: 'abandoned' };
     this.stored.push(lineside.v1.UpstreamBatch.decode(batch));
     if (this.at !== undefined) this.at = range.throughId;
     return { kind: 'stored' };
   }
 
+  hasRoom(): boolean {
+    return this.inFlight < this.depth;
+  }
   cost(batch: Uint8Array): number {
     return batch.length;
   }

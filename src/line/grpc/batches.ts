@@ -25,7 +25,9 @@ export function readBatches(
     return batch;
   };
   const ofRun = (run: LogRun): Buffer[] =>
-    [...pieces(run, (id) => log.bootAt(id))].map((piece) => encode(piece, run.live && isShared()));
+    (run.stored === undefined ? [...pieces(run, (id) => log.bootAt(id))] : [{ ...run, bootId: '' }]).map((piece) =>
+      encode(piece, run.live && isShared()),
+    );
   return (async function* () {
     yield* encodedRuns(runs, ofRun);
     if (logId === '' || request.follow || signal.aborted) return;

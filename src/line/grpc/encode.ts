@@ -3,8 +3,10 @@
  * one that goes to many subscribers is encoded once. A test holds both to the generated code.
  */
 import Long from 'long';
+import { type BlockIndex, plain } from '../../shared/base/log-block.ts';
 import { lineside } from '../../shared/proto/services.ts';
-import type { EntryClock, LogEntry, LogGap, Uint64 } from '../log/entry.ts';
+import type { EntryClock, LogEntry, LogGap, Stamp, Uint64 } from '../log/entry.ts';
+import type { LogRun } from '../log/log-api.ts';
 
 /** Tags of serial.SerialLogEntry (field number << 3 | wire type). */
 const DIR = 0x08;
@@ -13,6 +15,10 @@ const RAW_DATA = 0x1a;
 const NOTE = 0x22;
 /** Tags of lineside.v1.LogBatch and LogEntry. */
 const BATCH_ENTRY = 0x0a;
+const BATCH_BLOCK = 0x32;
+const BLOCK_BODY = 0x22;
+/** Two tags and lengths. */
+const BLOCK_OVERHEAD = 12;
 const ENTRY_ID = 0x08;
 const ENTRY_ENTRY = 0x12;
 const ENTRY_CLOCK = 0x18;
@@ -103,13 +109,16 @@ export interface Piece {
   readonly nextAfterId: number;
   /** Of all its entries; '': not known, or there are none. */
   readonly bootId: string;
+  /** In place of entries. */
+  readonly stored?: LogRun['stored'];
 }
 
 /**
  * lineside.v1.LogBatch: its fields may come in any order, so entries go first and the generated code does the rest.
  * `logId`: '' but in the first batch of a stream. `shared`: as in encodeEntry().
  */
-export function encodeBatch({ entries, gaps, nextAfterId, bootId }: Piece, logId: string, shared: boolean): Buffer {
+export function encodeBatch(piece: Piece, logId: string, shared: boolean): Buffer {
+  const { entries, gaps, nextAfterId, bootId, stored } = piece;
   const inner = entries.map((entry) => {
     const bytes = encodeEntry(entry, shared);
     return { entry, bytes, length: batchEntryLength(entry, bytes.length) };
@@ -119,7 +128,13 @@ export function encodeBatch({ entries, gaps, nextAfterId, bootId }: Piece, logId
     ...(logId !== '' && { logId }),
     ...(nextAfterId !== 0 && { nextAfterId: u64(nextAfterId) }),
     ...(bootId !== '' && { bootId }),
+    ...(stored !== undefined && { stampedIn: stored.stamps.map(stampMessage) }),
   }).finish();
+  if (stored !== undefined) {
+    const { blocks, buffer } = stored.batch;
+    const bodies = blocks.flatMap((one) => [blockHead(one), new Uint8Array(buffer, one.offset, one.length)]);
+    return Buffer.concat([rest, ...bodies]);
+  }
   const size = inner.reduce((sum, { length }) => sum + 1 + varintBytes(length) + length, rest.length);
   const out = Buffer.allocUnsafe(size);
   let at = 0;
@@ -149,6 +164,25 @@ export function encodeBatch({ entries, gaps, nextAfterId, bootId }: Piece, logId
 function batchEntryLength({ id, clock, uncorrectedMs }: LogEntry, bytes: number): number {
   const marks = (clock === undefined ? 0 : 2) + (uncorrectedMs === undefined ? 0 : 1 + varintBytes(uncorrectedMs));
   return 2 + varintBytes(id) + varintBytes(bytes) + bytes + marks;
+}
+
+/** lineside.v1.StoredBlock: its body goes last. The generated code alone copies each body four times. */
+function blockHead({ firstId, count, length, stored }: BlockIndex): Buffer {
+  const { codec = plain, given = null } = stored ?? {};
+  const fields = { firstId: u64(firstId), entries: count, codec, ...(given !== null && { givenTimes: given }) };
+  const head = lineside.v1.StoredBlock.encode(fields).finish();
+  const out = Buffer.allocUnsafe(head.length + BLOCK_OVERHEAD);
+  out[0] = BATCH_BLOCK;
+  let at = writeVarint(out, 1, head.length + 1 + varintBytes(length) + length);
+  out.set(head, at);
+  at += head.length;
+  out[at++] = BLOCK_BODY;
+  return out.subarray(0, writeVarint(out, at, length));
+}
+
+function stampMessage({ firstId, bootId, clock, correctionMs }: Stamp): lineside.v1.StampedIn.$Properties {
+  const known = clock !== undefined && { clock: clocks[clock] };
+  return { firstId: u64(firstId), bootId, ...known, correctionMs: Long.fromNumber(correctionMs) };
 }
 
 function gapMessage(gap: LogGap): lineside.v1.LogGap.$Properties {

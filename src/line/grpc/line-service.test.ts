@@ -100,6 +100,12 @@ test('ReadLog hands its filters to the log', async () => {
   assert.deepEqual(await ask({ dirs: [Direction.RX, Direction.TX, Direction.RX] }), { ...none, after: 0 });
   assert.deepEqual(await ask({ last: true, limit: n(100_000) }), { ...none, after: 'last', limit: 100_000 });
   assert.deepEqual(await ask({ storedOnly: true }), { ...none, after: 0, storedOnly: true });
+  assert.deepEqual(await ask({ storedOnly: true, asStored: true }), {
+    ...none,
+    after: 0,
+    storedOnly: true,
+    asStored: true,
+  });
   assert.deepEqual(await ask({ afterId: Long.MAX_UNSIGNED_VALUE, logId: 'log-1' }), {
     ...none,
     after: Number.MAX_SAFE_INTEGER,
@@ -117,6 +123,13 @@ const badReads: [string, lineside.v1.ReadLogRequest.$Properties, Status, RegExp]
   ],
   ['stored_only with follow', { storedOnly: true, follow: true }, Status.INVALID_ARGUMENT, /stored_only/],
   ['stored_only with live_only', { storedOnly: true, liveOnly: true }, Status.INVALID_ARGUMENT, /stored_only/],
+  ['as_stored without stored_only', { asStored: true }, Status.INVALID_ARGUMENT, /as_stored/],
+  [
+    'as_stored with a filter',
+    { asStored: true, storedOnly: true, limit: Long.fromNumber(1, true) },
+    Status.INVALID_ARGUMENT,
+    /as_stored/,
+  ],
   ['last without limit', { last: true }, Status.INVALID_ARGUMENT, /limit/],
   ['last with too much', { last: true, limit: Long.fromNumber(100_001, true) }, Status.INVALID_ARGUMENT, /limit/],
   [

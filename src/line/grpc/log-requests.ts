@@ -28,6 +28,7 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
     untilMs,
     limit,
     ...(request.storedOnly && { storedOnly: true }),
+    ...(request.asStored && { asStored: true }),
   };
 }
 
@@ -45,13 +46,17 @@ export function newEntry({ dir, timestamp, rawData, note }: serial.SerialLogEntr
 }
 
 function refuseContradictions(request: lineside.v1.ReadLogRequest, limit: number | undefined): void {
-  const { last, storedOnly, follow, liveOnly } = request;
+  const { last, storedOnly, follow, liveOnly, asStored, dirs, sinceMs, untilMs } = request;
   if (last && liveOnly) throw invalid('last: cannot be combined with live_only');
   if (last && (limit === undefined || limit > MAX_LAST_ENTRIES)) {
     throw invalid(`limit: with last it must be 1 to ${MAX_LAST_ENTRIES}`);
   }
   if (storedOnly && (follow || liveOnly || last)) {
     throw invalid('stored_only: cannot be combined with follow, live_only or last');
+  }
+  const isFiltered = dirs.length > 0 || limit !== undefined || !sinceMs.isZero() || !untilMs.isZero();
+  if (asStored && (!storedOnly || isFiltered)) {
+    throw invalid('as_stored: must be combined with stored_only, and cannot be with dirs, since_ms, until_ms or limit');
   }
 }
 

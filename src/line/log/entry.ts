@@ -32,6 +32,14 @@ export interface LogEntry extends NewEntry {
   readonly uncorrectedMs?: number | undefined;
 }
 
+/** How the entries from an id to the next one's were stamped. */
+export interface Stamp {
+  readonly firstId: number;
+  readonly bootId: string;
+  readonly clock: EntryClock | undefined;
+  readonly correctionMs: number;
+}
+
 /** A range of ids whose entries could not be stored. */
 export interface LogGap {
   readonly firstId: number;

@@ -3,11 +3,6 @@ import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.t
 import { FILE_LOST } from '../../shared/storage/database-files.ts';
 import { FILE_FOREIGN } from '../../shared/storage/migrate.ts';
 
-/** A block is not what was written, and SQLite itself found nothing. */
-export class DamagedError extends Error {
-  readonly code = 'SQLITE_CORRUPT';
-}
-
 export function isDamage(error: unknown): boolean {
   if (error instanceof LinesideError) return false;
   const code = systemCode(error);

@@ -1,6 +1,7 @@
 /** The interfaces of the log: for the line's traffic, for readers, and its status. */
+import type { Batch } from '../../shared/base/log-block.ts';
 import type { FieldOf, lineside } from '../../shared/proto/services.ts';
-import type { Direction, LogEntry, LogGap, Uint64 } from './entry.ts';
+import type { Direction, LogEntry, LogGap, Stamp, Uint64 } from './entry.ts';
 
 /** The append interface: all that the port sees of the log. */
 export interface LineRecorder {
@@ -42,6 +43,8 @@ export interface ReadRequest {
   readonly limit?: number | undefined;
   /** Only what is stored, and what retention removed is missed with `after` 0 too. Not with `follow`, 'live' or 'last'. */
   readonly storedOnly?: boolean | undefined;
+  /** Runs come as the blocks that hold their entries. Only with `storedOnly`, and without filters and `limit`. */
+  readonly asStored?: boolean | undefined;
 }
 
 /** A run of consecutive entries in log order, never empty of everything but possibly of entries (a filter). */
@@ -53,6 +56,8 @@ export interface LogRun {
   readonly nextAfterId: number;
   /** From the live tail: other readers get the same entries. */
   readonly live: boolean;
+  /** With `asStored`, in place of entries. */
+  readonly stored?: { readonly batch: Batch; readonly stamps: readonly Stamp[] };
 }
 
 /** LogStatus of lineside.proto, which documents the fields, and what is known of the time. */

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { columnsOf, isSound } from '../../shared/base/log-block.ts';
 import type { LogEntry } from './entry.ts';
-import { columnsOf, isSound, maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
+import { maxBlockBytes, maxBlockEntries, pack, unpack } from './packed.ts';
 
 const uint64 = fc.oneof(fc.maxSafeNat(), fc.bigInt({ min: 2n ** 53n, max: 2n ** 64n - 1n }));
 

@@ -1,58 +1,18 @@
-/**
- * Blocks: runs of entries with consecutive ids as bytes, the one form in which entries cross to the worker, lie in
- * the file and come back. A block is columns (widest first, so each is aligned), then data and note of each entry:
- *
- *   high u32 x n | low u32 x n | dataLength u32 x n | noteLength u32 x n | dir u8 x n | bytes
- *
- * little-endian, n and the first id beside it. A batch is blocks one after the other in one buffer (one transfer).
- * Between the threads the dir of an entry whose time its caller gave has the bit `givenTime`; in the file it has not
- * (store/blocks.ts): an earlier version would take it for another direction. Pure.
- */
+/** Batches: blocks (shared/base/log-block.ts) one after the other in one buffer (one transfer between the threads). Pure. */
+import {
+  type Batch,
+  type BlockIndex,
+  type Columns,
+  columnBytes,
+  columnsOf,
+  givenTime,
+} from '../../shared/base/log-block.ts';
 import { type Direction, fromHalves, highOf, type LogEntry, lowOf, RX, TX, type Uint64 } from './entry.ts';
 import { correct, type Mark, marked } from './segments.ts';
 
 /** Limits of a block: a reader that wants one entry loads a whole block; a larger entry is a block of its own. */
 export const maxBlockEntries = 1_000;
 export const maxBlockBytes = 64 * 1024;
-
-const columnBytes = 4 * 4 + 1;
-
-export const givenTime = 0x80;
-
-export interface BlockIndex {
-  readonly firstId: number;
-  readonly count: number;
-  /** In the batch's buffer; a multiple of 4. */
-  readonly offset: number;
-  readonly length: number;
-}
-
-/** A plain object that goes through postMessage, its buffer transferred. */
-export interface Batch {
-  readonly blocks: readonly BlockIndex[];
-  readonly buffer: ArrayBuffer;
-}
-
-export interface Columns {
-  readonly highs: Uint32Array;
-  readonly lows: Uint32Array;
-  readonly dataLengths: Uint32Array;
-  readonly noteLengths: Uint32Array;
-  readonly dirs: Uint8Array;
-  readonly bytes: Buffer;
-}
-
-export function columnsOf(buffer: ArrayBuffer, { count, offset, length }: BlockIndex): Columns {
-  const at = (column: number): number => offset + 4 * column * count;
-  return {
-    highs: new Uint32Array(buffer, at(0), count),
-    lows: new Uint32Array(buffer, at(1), count),
-    dataLengths: new Uint32Array(buffer, at(2), count),
-    noteLengths: new Uint32Array(buffer, at(3), count),
-    dirs: new Uint8Array(buffer, at(4), count),
-    bytes: Buffer.from(buffer, offset + columnBytes * count, length - columnBytes * count),
-  };
-}
 
 export function aligned(length: number): number {
   return (length + 3) & ~3;
@@ -156,13 +116,6 @@ function unpackBlock(buffer: ArrayBuffer, block: BlockIndex, wanted: Wanted, int
 
 function directionOf(value: number | undefined): Direction {
   return ((value ?? RX) & ~givenTime) === TX ? TX : RX;
-}
-
-/** True when the columns fit the bytes: what every block read from the file must pass. */
-export function isSound(columns: Columns): boolean {
-  let bytes = 0;
-  for (let i = 0; i < columns.dirs.length; i++) bytes += (columns.dataLengths[i] ?? 0) + (columns.noteLengths[i] ?? 0);
-  return bytes === columns.bytes.length;
 }
 
 /** 0 for an empty one. */

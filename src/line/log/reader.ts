@@ -3,9 +3,10 @@
  * at a time and only when asked. The seam is exact because ids are: the next run begins after the last id that was checked.
  */
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Batch } from '../../shared/base/log-block.ts';
 import { type LogEntry, type LogGap, lostAfter } from './entry.ts';
 import type { LogRun, ReadRequest } from './log-api.ts';
-import { type Batch, type Filter, filtersAnything, lastIdOf, matcher, maxBlockBytes, unpack } from './packed.ts';
+import { type Filter, filtersAnything, lastIdOf, matcher, maxBlockBytes, unpack } from './packed.ts';
 import { chargeOf, READER_ALLOWANCE_BYTES, type Readers, STALLED_MS, type Wakeable } from './readers.ts';
 import type { Page } from './store-client.ts';
 import { runBytes, runEntries } from './tail.ts';
@@ -43,6 +44,9 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #fresh: boolean;
   /** It reads what is stored, and not the tail. */
   readonly #storedOnly: boolean;
+  readonly #asStored: boolean;
+  /** What is stored after another file took the place of this log's is another log's. */
+  readonly #replacedTo: number;
   /** The cursor counts from ids handed out before the log was known. */
   readonly #relative: boolean;
   /** Still to find where the last `n` begin. */
@@ -67,6 +71,8 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     const head = readers.tail.headId;
     this.#startHead = head;
     this.#storedOnly = request.storedOnly === true;
+    this.#asStored = request.asStored === true;
+    this.#replacedTo = readers.replacedTo;
     const end = this.#storedOnly ? readers.decidedId : head;
     this.#endId = request.follow ? Number.POSITIVE_INFINITY : end;
     this.#cursor = typeof request.after === 'number' ? request.after : request.after === 'live' ? head : 0;
@@ -147,7 +153,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
       if (this.#cursor >= this.#endId || this.#remaining <= 0) return undefined;
       if (this.#readers.closed) throw shuttingDown();
       const run = this.#page === undefined ? await this.#nextRun() : this.#fromRest(this.#page);
-      if (run !== undefined && (run.entries.length > 0 || run.gaps.length > 0)) return run;
+      if (run !== undefined && (run.entries.length > 0 || run.gaps.length > 0 || run.stored !== undefined)) return run;
     }
     return undefined;
   }
@@ -183,9 +189,9 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   }
 
   async #read(mostBytes: number | undefined): Promise<Page | undefined> {
-    const request = { after: this.#cursor, upTo: this.#endId, filter: this.#filter, fresh: this.#fresh, mostBytes };
+    const range = { after: this.#cursor, upTo: this.#endId, mostBytes };
     try {
-      return await this.#readers.page(request);
+      return await this.#readers.page({ ...range, filter: this.#filter, fresh: this.#fresh, asStored: this.#asStored });
     } catch (error) {
       throw new LinesideError('INTERNAL', `the log cannot be read: ${messageOf(error)}`, { cause: error });
     }
@@ -199,6 +205,10 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
         `up to ${count} entries (ids ${from} to ${replacedTo}) were in a log file that was damaged, removed or replaced`,
         'Read the new log from its start; `lineside status` names the file that was set aside.',
       );
+      return undefined;
+    }
+    if (this.#storedOnly && replacedTo !== this.#replacedTo) {
+      this.#endId = this.#cursor;
       return undefined;
     }
     if (page.removedEntries > 0) {
@@ -215,7 +225,14 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     const upTo = Math.min(this.#endId, lost === undefined ? page.nextAfterId : lost.firstId - 1);
     const historic = gaps.filter((gap) => gap !== lost && gap.firstId <= upTo);
     if (lost !== undefined) this.#failure = notStored(lost, Math.max(this.#cursor, this.#startHead));
-    return this.#fromRest({ batch: page.batch, gaps: historic, upTo: Math.max(this.#cursor, upTo) });
+    const rest = { batch: page.batch, gaps: historic, upTo: Math.max(this.#cursor, upTo) };
+    return this.#asStored ? this.#storedRun(rest) : this.#fromRest(rest);
+  }
+
+  #storedRun({ batch, gaps, upTo }: Rest): LogRun {
+    const stamps = this.#readers.segments.stamps(batch.blocks[0]?.firstId ?? 0, lastIdOf(batch));
+    const run = this.#advance({ entries: [], gaps, nextAfterId: upTo, live: false });
+    return batch.blocks.length === 0 ? run : { ...run, stored: { batch, stamps } };
   }
 
   /** One run of a page: decoded entries take many times the memory of stored ones. */

@@ -3,7 +3,7 @@
  * by how much the wall clock was ahead of that boot's monotonic clock, and whether it was known to be right. When the
  * true offset of a boot becomes known, the stamps of its other segments are off by the difference. Pure.
  */
-import type { EntryClock, LogEntry, LogGap, Uint64 } from './entry.ts';
+import type { EntryClock, LogEntry, LogGap, Stamp, Uint64 } from './entry.ts';
 import type { TimeSource, TimeState } from './log-api.ts';
 
 export interface Segment {
@@ -92,6 +92,13 @@ export class Segments {
       stretch = { from: segment.firstId, to, correctionMs };
     }
     yield stretch;
+  }
+
+  /** How the ids `from` to `to` were stamped. */
+  stamps(from: number, to: number): Stamp[] {
+    const first = this.#all.findLastIndex(({ firstId }) => firstId <= from);
+    const within = this.#all.slice(Math.max(0, first)).filter(({ firstId }) => firstId <= to);
+    return within.map((one) => ({ firstId: one.firstId, bootId: one.bootId, ...markOf(one) }));
   }
 
   /** The boot in which the entry was stamped; '': not known. */

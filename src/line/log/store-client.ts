@@ -1,8 +1,9 @@
 /** The line thread's client of the log worker: its calls, never SQL. Plain values only, since they cross threads. */
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
+import type { Batch } from '../../shared/base/log-block.ts';
 import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { LogGap } from './entry.ts';
-import type { Batch, Filter } from './packed.ts';
+import type { Filter } from './packed.ts';
 import type { Segment } from './segments.ts';
 
 export interface OpenRequest {
@@ -68,6 +69,8 @@ export interface ReadPageRequest {
   readonly fresh: boolean;
   /** Blocks with a larger body are left for another request; undefined: none are. */
   readonly mostBytes: number | undefined;
+  /** Blocks as they lie in the file. */
+  readonly asStored: boolean;
 }
 
 export interface Page {

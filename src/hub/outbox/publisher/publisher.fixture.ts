@@ -134,6 +134,9 @@ export class FakeBroker implements Broker {
     return this.#outstanding.size;
   }
 
+  hasRoom(): boolean {
+    return true;
+  }
   state(): BrokerState {
     const figures = { forMs: 0, topics: [], outstanding: this.#outstanding.size, outstandingBytes: 0 };
     return { connected: this.#connected, reason: '', producersReplaced: 0, ...figures };

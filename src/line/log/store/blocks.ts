@@ -1,20 +1,18 @@
 /** The SQL of the blocks of entries, and how the body of a block lies in the file. */
-import { deflateRawSync, inflateRawSync } from 'node:zlib';
-import { messageOf } from '../../../shared/base/errors.ts';
-import type { Sql } from '../../../shared/storage/open.ts';
-import { DamagedError } from '../failures.ts';
+import { deflateRawSync } from 'node:zlib';
 import {
-  aligned,
-  anyMatches,
   type Batch,
   type BlockIndex,
   type Columns,
+  columnsIn,
   columnsOf,
-  type Filter,
-  filtersAnything,
+  deflated,
   givenTime,
-  isSound,
-} from '../packed.ts';
+  plain,
+  type StoredBlock,
+} from '../../../shared/base/log-block.ts';
+import type { Sql } from '../../../shared/storage/open.ts';
+import { aligned, anyMatches, type Filter, filtersAnything } from '../packed.ts';
 import type { Segments } from '../segments.ts';
 import { boundsOf, rangeBytes, TimeRange, TimeRangeTable } from './tables.ts';
 
@@ -87,8 +85,8 @@ export class BlockTable {
   }
 
   /** The blocks that begin with the ids `first` to `upTo`. */
-  #from(first: number, upTo: number): IterableIterator<BlockRow> {
-    return this.#sql<[number, number], BlockRow>(
+  #from(first: number, upTo: number): IterableIterator<StoredBlock> {
+    return this.#sql<[number, number], StoredBlock>(
       `SELECT first_id AS first, entries, codec, body, bits AS given FROM blocks LEFT JOIN given_times USING (first_id)
        WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
     ).iterate(first, upTo);
@@ -166,14 +164,14 @@ export class BlockTable {
   }
 
   /** `mostBytes`: reads up to the first block with a larger body. */
-  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined): Scan {
+  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined, asStored = false): Scan {
     const after = this.#skip(from, upTo, filter);
     const holding = this.#sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
     const first = holding.pluck().get(after + 1) ?? 0;
     const larger = mostBytes === undefined ? undefined : this.#firstLarger(first, upTo, mostBytes);
-    if (larger === undefined) return this.#scan(first, after, upTo, filter);
+    if (larger === undefined) return this.#scan(first, after, upTo, filter, asStored);
     if (larger <= after + 1) return { batch: new PageBuilder(() => 0).join(), lastId: after, isTooLarge: true };
-    const scan = this.#scan(first, after, larger - 1, filter);
+    const scan = this.#scan(first, after, larger - 1, filter, asStored);
     return { ...scan, lastId: scan.lastId ?? larger - 1 };
   }
 
@@ -187,7 +185,7 @@ export class BlockTable {
     return larger.pluck().get(first, upTo, scanBlocks + 1, bytes);
   }
 
-  #scan(first: number, after: number, upTo: number, filter: Filter): Scan {
+  #scan(first: number, after: number, upTo: number, filter: Filter, asStored: boolean): Scan {
     const wanted = filtersAnything(filter) ? filter : undefined;
     const page = new PageBuilder((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
@@ -196,11 +194,9 @@ export class BlockTable {
     for (const row of this.#from(first, upTo)) {
       const end = row.first + row.entries - 1;
       if (end <= after) continue;
-      const { body, columns } = columnsIn(row);
-      page.offer(row, body, columns, wanted);
+      lookedBytes += asStored ? page.add(row, row.body, row) : page.offer(row, wanted);
       lastId = end;
       looked++;
-      lookedBytes += body.byteLength;
       if (page.full || looked >= scanBlocks || lookedBytes >= scanBytes)
         return { batch: page.join(), lastId, isTooLarge: false };
     }
@@ -272,13 +268,22 @@ class PageBuilder {
     return this.#length >= pageBytes || this.#entries >= pageEntries;
   }
 
-  offer(row: BlockRow, body: ArrayBuffer, columns: Columns, filter: Filter | undefined): void {
-    if (filter !== undefined && !anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i))) return;
-    const { byteLength: length } = body;
-    this.#blocks.push({ firstId: row.first, count: row.entries, offset: this.#length, length });
-    this.#bodies.push(new Uint8Array(body));
+  /** Returns the bytes of the unpacked block, which is added if it holds something that is wanted. */
+  offer(row: StoredBlock, filter: Filter | undefined): number {
+    const { body, columns } = columnsIn(row);
+    const isWanted = filter === undefined || anyMatches(columns, filter, (i) => this.#correctionAt(row.first + i));
+    return isWanted ? this.add(row, new Uint8Array(body)) : body.byteLength;
+  }
+
+  /** `stored`: how, if the body is as it lies in the file. */
+  add(row: StoredBlock, body: Uint8Array, stored?: StoredBlock): number {
+    const { length } = body;
+    const how = stored && { stored: { codec: stored.codec, given: stored.given } };
+    this.#blocks.push({ firstId: row.first, count: row.entries, offset: this.#length, length, ...how });
+    this.#bodies.push(body);
     this.#length += aligned(length);
     this.#entries += row.entries;
+    return length;
   }
 
   join(): Batch {
@@ -289,59 +294,14 @@ class PageBuilder {
   }
 }
 
-// The body of a block in the file: its columns without the marks of given times, deflated if that saves card wear (serial
-// traffic is text or polls more often than not).
-
-const plain = 0;
-const deflated = 1;
-
 /** Smaller bodies fit beside others on a page: nothing to save. */
 const worthwhileBytes = 256;
 /** Keeps what is compressed only when it saves a tenth. */
 const worthwhileRatio = 0.9;
-/** Above any block; a damaged one must not fill the memory. */
-const maxBodyBytes = 16 * 1024 * 1024;
-
 function encodeBody(body: Uint8Array, compress: boolean): { codec: number; body: Uint8Array } {
   if (!compress || body.length < worthwhileBytes) return { codec: plain, body };
   const smaller = deflateRawSync(body, { level: 1 });
   return smaller.length <= body.length * worthwhileRatio ? { codec: deflated, body: smaller } : { codec: plain, body };
-}
-
-function decodeBody(codec: number, body: Buffer): Buffer {
-  if (codec === plain) return body;
-  try {
-    return inflateRawSync(body, { maxOutputLength: maxBodyBytes });
-  } catch (error) {
-    throw new DamagedError(`a block cannot be unpacked: ${messageOf(error)}`);
-  }
-}
-
-interface BlockRow {
-  first: number;
-  entries: number;
-  codec: number;
-  body: Buffer;
-  /** Marks of the times that callers gave. */
-  given: Buffer | null;
-}
-
-/** Throws if the block is not what was written. */
-function columnsIn({ first, entries, codec, body: stored, given }: BlockRow): { body: ArrayBuffer; columns: Columns } {
-  const bytes = decodeBody(codec, stored);
-  if (entries * 17 > bytes.length) throw new DamagedError(`the block of entry ${first} is too short`);
-  const body = ownMemory(bytes);
-  const columns = columnsOf(body, { firstId: first, count: entries, offset: 0, length: bytes.length });
-  if (!isSound(columns)) throw new DamagedError(`the block of entry ${first} is not whole`);
-  if (given !== null) putGivenBits(columns.dirs, given);
-  return { body, columns };
-}
-
-/** The bytes at the start of an ArrayBuffer, as the columns' alignment wants them. */
-function ownMemory(body: Buffer): ArrayBuffer {
-  const { buffer, byteLength } = body;
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) return buffer;
-  return new Uint8Array(body).buffer;
 }
 
 /** The mark of given times leaves the block and becomes a row of its own: a bit an entry; undefined where there is none. */
@@ -354,10 +314,4 @@ function takeGivenBits(dirs: Uint8Array): Uint8Array | undefined {
     dirs[i] = dir & ~givenTime;
   }
   return bits;
-}
-
-function putGivenBits(dirs: Uint8Array, bits: Uint8Array): void {
-  for (const [i, dir] of dirs.entries()) {
-    if (((bits[i >> 3] ?? 0) & (1 << (i & 7))) !== 0) dirs[i] = dir | givenTime;
-  }
 }

@@ -235,11 +235,11 @@ export class LogDatabase {
     return entry?.timestampMs ?? 0;
   }
 
-  read({ after, upTo, filter, fresh, mostBytes }: ReadPageRequest): Page {
+  read({ after, upTo, filter, fresh, mostBytes, asStored }: ReadPageRequest): Page {
     const removedTo = this.#removedTo;
     const from = Math.max(after, removedTo);
     const removedEntries = fresh || after >= removedTo ? 0 : removedTo - after - this.#gaps.missing(after, removedTo);
-    const { batch, lastId, isTooLarge } = this.#blocks.read(from, upTo, filter, mostBytes);
+    const { batch, lastId, isTooLarge } = this.#blocks.read(from, upTo, filter, mostBytes, asStored);
     const nextAfterId = lastId ?? Math.max(from, this.#decidedId);
     return { isTooLarge, batch, gaps: this.#gaps.between(from, nextAfterId), nextAfterId, removedEntries, removedTo };
   }

@@ -2,9 +2,10 @@
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
+import { DamagedError } from '../../../shared/base/log-block.ts';
 import { type Connection, closeQuietly, openDatabase, quickCheck } from '../../../shared/storage/open.ts';
 import { companions, setAside } from '../../../shared/storage/set-aside.ts';
-import { DamagedError, isDamage } from '../failures.ts';
+import { isDamage } from '../failures.ts';
 import { logFileName, migrations } from './schema.ts';
 import { removeSmallerFile } from './smaller-file.ts';
 

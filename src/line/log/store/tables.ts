@@ -1,8 +1,8 @@
 /** The SQL of the small tables beside the blocks: single values, gaps, segments of the clock, the index by time. */
 import { randomUUID } from 'node:crypto';
+import { type Columns, givenTime } from '../../../shared/base/log-block.ts';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
 import { fromHalves, type LogGap, type Uint64 } from '../entry.ts';
-import { type Columns, givenTime } from '../packed.ts';
 import { type Segment, Segments } from '../segments.ts';
 
 type NumberKey = 'ceiling_id' | 'clock_ceiling_id' | 'removed_to' | 'ran_ms' | 'lost_entries' | 'lost_bytes';
