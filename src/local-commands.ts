@@ -13,6 +13,7 @@ import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
 import { type Config, configSchema } from './shared/config/config.ts';
 import { describeConfig, describeCredentials, keyLine, load, loadTolerant } from './shared/config/load.ts';
+import { unitPattern } from './shared/config/values.ts';
 
 type Warn = (warning: string) => void;
 
@@ -86,8 +87,23 @@ function addConfigCommands(program: Command, shell: LocalShell): void {
         title: 'lineside.toml',
         ...configSchema,
       };
-      shell.io.stdout.write(`${JSON.stringify(schema, null, 2)}\n`);
+      shell.io.stdout.write(`${JSON.stringify(schema, withUnits, 2)}\n`);
     });
+}
+
+/** A number with a unit in its name may be written with any unit of its kind. */
+function withUnits(name: string, value: unknown): unknown {
+  const pattern = unitPattern(name);
+  if (pattern === undefined || typeof value !== 'object' || value === null || !('type' in value)) return value;
+  const { type, minimum, maximum, ...rest } = value as Readonly<Record<string, unknown>>;
+  if (type !== 'integer') return value;
+  return {
+    ...rest,
+    anyOf: [
+      { type, minimum, maximum },
+      { type: 'string', pattern },
+    ],
+  };
 }
 
 interface CheckOptions {

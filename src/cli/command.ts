@@ -5,6 +5,7 @@
 import { Argument, type Command, Option } from 'commander';
 import { type Face, hubFace, lineFace } from './connection/endpoint.ts';
 import { CliFailure, usageFailure } from './failure.ts';
+import { colourHelp, colourTimes } from './output/colour.ts';
 import { secondsAsMs } from './output/numbers.ts';
 import type { Call, CommonOptions, Runnable, Shell } from './shell.ts';
 
@@ -97,6 +98,8 @@ export interface Entry extends Omit<Runnable, 'run'> {
   readonly on?: 'line' | 'hub' | 'here' | { readonly aloneSeconds: number };
   /** --timeout when it is not given. */
   readonly timeoutSeconds?: number;
+  /** Parts of its output are coloured. */
+  readonly colours?: true;
   /** Missing: a command that only has subcommands. */
   readonly run?: Runnable['run'];
 }
@@ -186,6 +189,8 @@ export function bareName(name: string): string {
 
 // The options that every command takes.
 
+const colourOption = option('--color <when>', colourHelp, { choices: colourTimes });
+
 /** Whom a remote service is, and how it is spoken to; a profile keeps them too. */
 export const trustOptions = [
   option('--tls', 'use TLS on loopback too'),
@@ -198,8 +203,11 @@ export const trustOptions = [
   option('--server-name <name>', 'name in the certificate of the service, when it is not the host'),
 ] as const;
 
-function addCommonOptions(command: Command, { on = 'line', timeoutSeconds = usualTimeoutSeconds }: Entry): void {
+function addCommonOptions(command: Command, entry: Entry): void {
+  const { on = 'line', timeoutSeconds = usualTimeoutSeconds } = entry;
   command.optionsGroup('Output:').option('--json', 'print JSON for scripts; errors too');
+  if (entry.colours === true) command.addOption(optionOf(colourOption));
+  if (entry.pages !== undefined) command.option('--no-pager', 'on a terminal: do not show it by PAGER (less)');
   if (on === 'here') return;
   if (typeof on === 'object') return addTimeout(command, 'ask for so long', on.aloneSeconds);
   command.optionsGroup('Connection (default: the default profile, else the service on this machine):');

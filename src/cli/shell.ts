@@ -8,9 +8,11 @@ import { findPlace, type Place } from './connection/secrets.ts';
 import { type Send, Service } from './connection/service.ts';
 import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFailure } from './failure.ts';
 import type { CliIo, StopSignal } from './io.ts';
+import { type colourTimes, wantsColour } from './output/colour.ts';
 import { safeLines, safeText } from './output/hex.ts';
 import { type Json, jsonLine, shownJson } from './output/json.ts';
 import { Output, OutputClosed } from './output/output.ts';
+import { openPager } from './output/pager.ts';
 
 /** A signal asked the command to end. */
 class Interrupted extends Error {
@@ -25,6 +27,9 @@ class Interrupted extends Error {
 
 export interface CommonOptions extends ConnectionOptions {
   readonly json?: boolean;
+  readonly color?: (typeof colourTimes)[number];
+  /** Of a command whose output may be long: false leaves out the pager. */
+  readonly pager?: boolean;
   /** Milliseconds. */
   readonly timeout: number;
 }
@@ -35,6 +40,8 @@ export interface Call<Options> {
   readonly out: Output;
   readonly err: Output;
   readonly json: boolean;
+  /** Whether the output may have colours. */
+  readonly colour: boolean;
   readonly options: CommonOptions & Options;
   /** Aborted, with Interrupted as its reason, by Ctrl-C and the like. */
   readonly stop: AbortSignal;
@@ -61,6 +68,8 @@ export interface Runnable {
   readonly what?: string | ((args: Args) => string);
   /** Ctrl-C is the usual way to end it: status 0. */
   endsOnCtrlC?(options: object): boolean;
+  /** The output may be longer than a screen: it goes through a pager. */
+  pages?(options: object): boolean;
   /** Answers the exit status. */
   run(call: Call<object>, args: Args): Promise<number>;
 }
@@ -103,8 +112,11 @@ export class Shell {
     const stop = new AbortController();
     const unhook = this.#hook(stop);
     let service: Service | undefined;
+    const isPaged = command.pages?.(options) === true && options.pager !== false && options.json !== true;
+    const pager = isPaged ? await openPager(this.io) : undefined;
+    const out = pager === undefined ? this.out : new Output(pager.stream);
     try {
-      const call = this.#call(options, stop.signal, (place) => (service = new Service(place)));
+      const call = this.#call(options, out, stop.signal, (place) => (service = new Service(place)));
       return await command.run(call, args);
     } catch (error) {
       const isQuiet = command.endsOnCtrlC?.(options) === true;
@@ -112,11 +124,12 @@ export class Shell {
     } finally {
       unhook();
       service?.drop();
+      await pager?.close();
     }
   }
 
-  #call(options: CommonOptions, stop: AbortSignal, serviceAt: (place: Place) => Service): Call<object> {
-    const { io, out, err } = this;
+  #call(options: CommonOptions, out: Output, stop: AbortSignal, serviceAt: (place: Place) => Service): Call<object> {
+    const { io, err } = this;
     const { env } = io;
     const { timeout: timeoutMs, json = false } = options;
     let service: Promise<Service> | undefined;
@@ -131,6 +144,7 @@ export class Shell {
       out,
       err,
       json,
+      colour: !json && wantsColour(io.stdout, env, options.color),
       options,
       stop,
       timeoutMs,

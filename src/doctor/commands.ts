@@ -3,10 +3,11 @@
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { exitStatus, signalStatus } from '../cli/failure.ts';
 import type { CliIo } from '../cli/io.ts';
+import { type Colour, colourHelp, colourTimes, painted, wantsColour } from '../cli/output/colour.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { objectIn } from '../shared/base/same-json.ts';
@@ -52,8 +53,9 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
     .description('check everything that the service needs, and say how to repair each fault')
     .option('--config <file>', config)
     .option('--json', 'print JSON for scripts')
+    .addOption(new Option('--color <when>', colourHelp).choices(colourTimes))
     .addHelpText('after', doctorHelp)
-    .action((options: Options) => doctor(shell, version, options));
+    .action((options: DoctorOptions) => doctor(shell, version, options));
   program
     .command('support-bundle')
     .description('write what a helper needs into one file, without secrets and without data')
@@ -72,6 +74,10 @@ export function addDoctorCommands(program: Command, shell: LocalShell): void {
 interface Options {
   readonly config?: string;
   readonly json?: boolean;
+}
+
+interface DoctorOptions extends Options {
+  readonly color?: (typeof colourTimes)[number];
 }
 
 /** The task of the child: the checks, or, with a target, a bundle. */
@@ -100,17 +106,28 @@ async function doWork(io: CliIo, version: string, { named, target }: Work): Prom
   say({ end: true });
 }
 
+const stateColours: Readonly<Record<string, Colour>> = { ok: 'green', warning: 'yellow', failed: 'red' };
+
+/** The word with which a line begins. */
+function paintedState(word: string): string {
+  const colour = stateColours[word];
+  return colour === undefined ? word : painted(colour, word);
+}
+
 /** For all checks together. */
 const doctorLimitMs = 50_000;
 
-async function doctor(shell: LocalShell, version: string, { config: named, json = false }: Options): Promise<void> {
+async function doctor(shell: LocalShell, version: string, options: DoctorOptions): Promise<void> {
+  const { config: named, json = false, color } = options;
   const { io } = shell;
+  const colour = wantsColour(io.stdout, io.env, color);
   let titles: readonly CheckName[] = [];
   const done: Checked[] = [];
   const width = (): number => Math.max(...titles.map(({ title }) => title.length)) + 2;
   const show = (checked: Checked): void => {
     done.push(checked);
-    if (!json) io.stdout.write(checkLines(checked, width()));
+    const lines = checkLines(checked, width());
+    if (!json) io.stdout.write(colour ? lines.replace(/^\w+/gm, paintedState) : lines);
   };
   const onLine = (value: object): void => {
     if ('titles' in value) titles = value.titles as readonly CheckName[];

@@ -126,6 +126,14 @@ describe('on this machine', () => {
     for (const path of ['serial.at_start', 'serial.sped', 'log.max_bytes']) assert.ok(bad.stderr.includes(path), path);
   });
 
+  test('config schema takes numbers with a unit too', async () => {
+    const schema = JSON.stringify(parsed(await ok('config', 'schema')));
+    assert.match(
+      schema,
+      /"commit_ms":\{[^{}]*"anyOf":\[\{"type":"integer","minimum":10,[^{}]*\},\{"type":"string","pattern":/,
+    );
+  });
+
   test('token add, list and revoke', async () => {
     const config = ['--config', daemon.configFile];
     const none = await cli('token', 'list', ...config);

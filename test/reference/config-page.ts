@@ -16,7 +16,7 @@ export function configPage(): Page {
 
 const intro = `The file is TOML, by default ${code('/etc/lineside/lineside.toml')}; [the commented example](../../systemd/lineside.toml) has the
 same keys. Each key has a variable that overrides the file: ${code(variableOf('log.max_bytes'))} for ${code('log.max_bytes')}; lists are separated by
-commas there. A few may be set in the file only, and say so.
+commas there. A number with a unit in its name may be written as text with a unit: "1GB", "512KiB" for bytes; "500ms", "10s", "5min", "2h", "7d" for times. A few may be set in the file only, and say so.
 
 **Reload** says what [${code('systemctl reload lineside')}](../how-to/operator/change-configuration.md) does with
 a changed key: *live*, it counts at once and the port stays open; *hub*, the hub is started again with it and the line continues;

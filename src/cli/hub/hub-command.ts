@@ -84,7 +84,8 @@ function runnable(spec: HubCommand): Entry {
     return list(call, to[1], fields, { columns, none, pageSize, item, usualLimit: usualLimit ?? wholeList });
   };
   const limit = usualLimit === undefined ? [] : [limitOption(usualLimit)];
-  return { ...spec, options: [...options, ...limit], on: 'hub', run };
+  const pages = columns === undefined ? {} : { pages: () => true };
+  return { ...spec, ...pages, options: [...options, ...limit], on: 'hub', run };
 }
 
 export function limitOption(usual: number) {

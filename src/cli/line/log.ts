@@ -68,6 +68,8 @@ After a time: "?" the clock was not set yet, "~" it was not and the time was cor
     ],
     what: 'read the log',
     endsOnCtrlC: ({ follow }: LogOptions) => follow === true,
+    colours: true,
+    pages: ({ follow }: LogOptions) => follow !== true,
     run: showLog,
   },
 ];
@@ -159,13 +161,12 @@ async function fromNow(call: Call<LogOptions>, query: LogQuery): Promise<LogQuer
 }
 
 function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => string {
-  const { options, out, io } = call;
+  const { options, out } = call;
   const views = (['hex', 'text', 'both'] as const).filter((view) => options[view] === true);
   if (views.length > 1) throw usageFailure('--hex, --text and --both exclude each other');
   if (call.json) return (batch) => jsonLines(batch, options.base64 === true ? 'base64' : 'hex');
   const view: DataView = views[0] ?? 'both';
-  const colour = out.isTerminal && (io.env['NO_COLOR'] ?? '') === '';
-  const printer = new EntryPrinter({ view, width: out.width, colour, ids: options.ids === true });
+  const printer = new EntryPrinter({ view, width: out.width, colour: call.colour, ids: options.ids === true });
   return (batch) => {
     let text = '';
     for (const item of logItems(batch)) text += printer.item(item);

@@ -1,17 +1,16 @@
 import assert from 'node:assert/strict';
-import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, it } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ServerError, Status } from 'nice-grpc';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { cleanEnv, drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
+import { drivesTerminal, run, start, testFiles } from '../drive.fixture.ts';
 import { service, serviceForEach, socket } from './fake-service.fixture.ts';
 import { Keys, LineSplitter, type Typed } from './keys.ts';
+import { Terminal } from './terminal.fixture.ts';
 
 const files = testFiles();
 const { at, file } = files;
@@ -20,74 +19,19 @@ serviceForEach(files, {
   requested: { portName: '/dev/x', baudRate: 9600, dataBits: 8 },
   log: { logId: 'log-1' },
 });
-const terminals: Terminal[] = [];
-afterEach(() => {
-  for (const terminal of terminals.splice(0)) terminal.abandon();
-});
+const monitor = (...options: string[]): Terminal => new Terminal(['monitor', ...options]);
 
-/** A monitor on a real pseudo-terminal. */
-class Terminal {
-  readonly #child: ChildProcessWithoutNullStreams;
-  #screen = '';
-  #host = '';
-
-  constructor(...options: string[]) {
-    const source = (name: string): string => JSON.stringify(new URL(name, import.meta.url).href);
-    const script = `const {runCli}=await import(${source('../cli.ts')});const {processIo}=await import(${source('../io.ts')});
-      process.on('SIGUSR2',()=>{throw new Error('a defect')});
-      process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(socket)}});`;
-    const node = [process.execPath, '--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script, '--'];
-    const host = fileURLToPath(new URL('../terminal-host.py', import.meta.url));
-    this.#child = spawn('python3', [host, ...node, 'monitor', ...options], { env: cleanEnv() });
-    terminals.push(this);
-    this.#child.stdout.on('data', (part: Buffer) => {
-      this.#screen += part.toString('latin1');
-    });
-    this.#child.stderr.on('data', (part: Buffer) => {
-      this.#host += part.toString();
-    });
-  }
-
-  async ready(): Promise<void> {
-    await this.shows('Ctrl-] leaves');
-    await until('the session stands', () => service.sessions > 0);
-  }
-
-  get screen(): string {
-    return this.#screen;
-  }
-
-  async shows(text: string): Promise<void> {
-    const shown = until(`the screen shows ${JSON.stringify(text)}`, () => this.#screen.includes(text));
-    await shown.catch((error: Error) => assert.fail(`${error.message}, not ${JSON.stringify(this.#screen)}`));
-  }
-
-  type(keys: string): void {
-    this.#child.stdin.write(Buffer.from(keys, 'latin1'));
-  }
-
-  kill(signal: NodeJS.Signals): void {
-    process.kill(Number(/pid (\d+)/.exec(this.#host)?.[1]), signal);
-  }
-
-  /** A failed test leaves no process behind: the terminal hangs up. */
-  abandon(): void {
-    this.#child.kill('SIGKILL');
-  }
-
-  /** "status 0 restored" */
-  async end(): Promise<string> {
-    if (this.#child.exitCode === null) await once(this.#child, 'close');
-    return this.#host.trim().split('\n').at(-1) ?? '';
-  }
+async function ready(terminal: Terminal): Promise<void> {
+  await terminal.shows('Ctrl-] leaves');
+  await until('the session stands', () => service.sessions > 0);
 }
 
 const sent = (): string => Buffer.concat(service.sent.map(({ payload }) => payload)).toString('latin1');
 
 describe('monitor on a terminal', () => {
   it('sends keys, Ctrl-C among them, shows the line, and leaves on Ctrl-] with the terminal restored', async () => {
-    const terminal = new Terminal();
-    await terminal.ready();
+    const terminal = monitor();
+    await ready(terminal);
     terminal.type('AT\r\x03');
     await until('the keys arrived', () => sent() === 'AT\r\x03');
     service.log(1, 'OK\r\n');
@@ -100,8 +44,8 @@ describe('monitor on a terminal', () => {
   });
 
   it('lets nothing from the line drive the terminal', async () => {
-    const terminal = new Terminal('--echo', '--enter', 'crlf');
-    await terminal.ready();
+    const terminal = monitor('--echo', '--enter', 'crlf');
+    await ready(terminal);
     service.log(1, Buffer.from('\x1b]0;owned\x07\x1b[2J\x9b31m\x00', 'latin1'));
     await terminal.shows('^[]0;owned^G^[[2J\\x9b31m^@');
     terminal.type('x\r');
@@ -113,8 +57,8 @@ describe('monitor on a terminal', () => {
   });
 
   it('says that the connection is lost, drops keys meanwhile, and resumes', async () => {
-    const terminal = new Terminal();
-    await terminal.ready();
+    const terminal = monitor();
+    await ready(terminal);
     service.stop();
     await terminal.shows('[lineside: connection lost');
     terminal.type('lost');
@@ -134,8 +78,8 @@ describe('monitor on a terminal', () => {
   });
 
   it('restores the terminal when it is killed, and when it crashes', async () => {
-    const killed = new Terminal();
-    const crashed = new Terminal('--hex');
+    const killed = monitor();
+    const crashed = monitor('--hex');
     await Promise.all([killed.shows('Ctrl-] leaves'), crashed.shows('Ctrl-] leaves')]);
     await until('both stand', () => service.sessions === 2);
     service.log(1, 'A');
@@ -149,8 +93,8 @@ describe('monitor on a terminal', () => {
 
 describe('the keys of the session', () => {
   it('list themselves, send break, toggle DTR and RTS, and say what a port without wires refuses', async () => {
-    const terminal = new Terminal();
-    await terminal.ready();
+    const terminal = monitor();
+    await ready(terminal);
     terminal.type('x\x14?');
     await terminal.shows('Ctrl-T z  send a file by ZMODEM');
     terminal.type('\x14b');
@@ -170,8 +114,8 @@ describe('the keys of the session', () => {
   });
 
   it('change what is shown and what Enter sends', async () => {
-    const terminal = new Terminal();
-    await terminal.ready();
+    const terminal = monitor();
+    await ready(terminal);
     terminal.type('\x14t\x14o\r');
     await terminal.shows('[lineside: timestamps on]');
     await terminal.shows('[lineside: Enter sends lf]');
@@ -194,9 +138,9 @@ describe('the keys of the session', () => {
   });
 
   it('log to a file what the line shows, and end that', async () => {
-    const terminal = new Terminal();
+    const terminal = monitor();
     const copy = file('copy.txt', 'before\n');
-    await terminal.ready();
+    await ready(terminal);
     terminal.type(`\x14l${copy}\r`);
     await terminal.shows(`[lineside: logging to ${copy}]`);
     service.log(1, 'kept\r\n');
@@ -213,9 +157,9 @@ describe('the keys of the session', () => {
   });
 
   it('send a file as it is, or say why not', async () => {
-    const terminal = new Terminal();
+    const terminal = monitor();
     const content = randomBytes(3000);
-    await terminal.ready();
+    await ready(terminal);
     terminal.type(`\x14f${file('firmware.bin', content)}\r`);
     await terminal.shows('[lineside: sent 3,000 bytes]');
     assert.ok(Buffer.concat(service.sent.map(({ payload }) => payload)).equals(content));
@@ -242,8 +186,8 @@ describe('the keys of the session', () => {
       const rz = spawn('rz', ['--binary', '--quiet', ...receiver], { cwd: into });
       rz.stdin.on('error', () => undefined);
       service.onSent = (payload) => void rz.stdin.write(payload);
-      const terminal = new Terminal();
-      await terminal.ready();
+      const terminal = monitor();
+      await ready(terminal);
       rz.stdout.on('data', (data: Buffer) => service.log(1, data));
       terminal.type(`\x14${key}${path}\r`);
       await terminal.shows('[lineside: sent]');
@@ -256,8 +200,8 @@ describe('the keys of the session', () => {
     });
 
   it('cancel a file with Ctrl-C, and leave with one in flight', { skip: missing }, async () => {
-    const terminal = new Terminal();
-    await terminal.ready();
+    const terminal = monitor();
+    await ready(terminal);
     terminal.type(`\x14z${file('image.bin', randomBytes(1000))}\r`);
     await until('sz speaks', () => sent().includes('rz\r'));
     terminal.type('y\x03');

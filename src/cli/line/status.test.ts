@@ -6,6 +6,7 @@ import { run, start, testFiles } from '../drive.fixture.ts';
 import { httpSocket, hub, hubForEach } from '../hub/fake-hub.fixture.ts';
 import type { JsonObject } from '../output/json.ts';
 import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
+import { Terminal } from './terminal.fixture.ts';
 
 const files = testFiles();
 hubForEach(files);
@@ -126,14 +127,33 @@ describe('the machine in the status', () => {
 });
 
 describe('a terminal', () => {
-  it('gets colour, unless NO_COLOR is set, and lines that fit', async () => {
+  it('gets colour, unless NO_COLOR or --color says otherwise, and lines that fit', async () => {
     service.log(1, 'x'.repeat(30));
     const tty = { columns: 60 };
     assert.ok((await run(['log'], { socket, tty })).stdout.includes('\x1b[32mRX'));
     const plain = (await run(['log'], { socket, tty, env: { NO_COLOR: '1' } })).stdout;
     assert.ok(!plain.includes('\x1b'));
+    assert.ok(!(await run(['log'], { socket, tty, env: { TERM: 'dumb' } })).stdout.includes('\x1b'));
+    assert.ok(!(await run(['log', '--color', 'never'], { socket, tty })).stdout.includes('\x1b'));
+    assert.ok((await run(['log', '--color', 'always'], { socket })).stdout.includes('\x1b[32mRX'));
+    service.patchStatus({ portState: 4, log: { logId: 'l', state: 2 } });
+    const status = (await run(['status', '--color', 'always'], { socket })).stdout;
+    assert.match(status, /^Port +\x1b\[31mLOST\x1b\[0m/m);
     for (const line of plain.split('\n')) assert.ok(line.length <= 60, line);
     service.devices = [{ portName: '/dev/x', description: 'y'.repeat(90), hardwareId: '' }];
     for (const line of (await run(['devices'], { socket, tty })).stdout.split('\n')) assert.ok(line.length <= 60, line);
+  });
+
+  it('has a pager for the log, unless it is followed or --no-pager is given', async () => {
+    service.log(1, 'x');
+    const env = { PAGER: 'sed s/^/paged:/' };
+    const paged = new Terminal(['log', '--text'], env);
+    assert.equal(await paged.end(), 'status 0 restored');
+    assert.match(paged.screen, /paged:.*RX.* x/);
+    const direct = new Terminal(['log', '--text', '--no-pager'], env);
+    assert.equal(await direct.end(), 'status 0 restored');
+    assert.ok(direct.screen.includes('RX') && !direct.screen.includes('paged:'));
+    for (const PAGER of ['/nonexistent', 'true', 'cat', ''])
+      assert.equal(await new Terminal(['log'], { PAGER }).end(), 'status 0 restored', PAGER);
   });
 });

@@ -5,6 +5,7 @@ import type { Entry } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath } from '../connection/hub-client.ts';
 import { exitStatus } from '../failure.ts';
+import { painted } from '../output/colour.ts';
 import { gapPhrase } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
 import { type JsonObject, portStateName, statusJson } from '../output/json.ts';
@@ -21,6 +22,7 @@ export const statusCommands: readonly Entry[] = [
     options: [watch],
     examples: ['lineside status', 'lineside status --json | jq .log', 'lineside status --watch 5'],
     what: 'read the status',
+    colours: true,
     endsOnCtrlC: isWatched,
     run: (call: Call<WatchOptions>) => watched(call, (lead) => show(call, lead)),
   },
@@ -50,12 +52,23 @@ async function show(call: Call<object>, lead: string): Promise<number> {
   const [now, host] = await Promise.all([asked, hostFacts(call)]);
   const healthy = isHealthy(now);
   const rows = host === undefined ? [] : hostRows(host);
-  const text = lead + statusText(now, call.out.width, rows);
+  const shown = statusText(now, call.out.width, rows);
+  const text = lead + (call.colour ? coloured(shown) : shown);
   await call.print({ ...statusJson(now, healthy), host: host ?? null }, text);
   return healthy ? exitStatus.ok : exitStatus.refused;
 }
 
 // The line for people.
+
+/** The words in capitals are those that ask for someone. */
+const alarms = /\b(?:LOST|REOPENING|NOT BEING KEPT|REFUSED|UNDER-VOLTAGE|THROTTLED|NOT SET|URGENT|NOT MOUNTED)\b/g;
+
+/** After the layout: colours have no width. */
+function coloured(text: string): string {
+  return text
+    .replace(alarms, (word) => painted('red', word))
+    .replace(/^(Port +)(open)\b/m, (_, label: string, word: string) => label + painted('green', word));
+}
 
 const lostStates = new Set(['lost', 'reopening']);
 

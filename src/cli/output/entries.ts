@@ -1,5 +1,6 @@
 /** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
 import type { lineside } from '../../shared/proto/services.ts';
+import { type Colour, painted } from './colour.ts';
 import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
 import { type DataForm, directionName, entryClockName, entryJson, gapJson, jsonLine } from './json.ts';
 import { counted, exact, localTime, type Uint64 } from './numbers.ts';
@@ -48,8 +49,7 @@ export function rowBytes(view: DataView, width: number): number {
   return Math.max(rowStep, Math.min(usualRowBytes, fit - (fit % rowStep)));
 }
 
-const colours: Readonly<Record<string, string>> = { tx: '\x1b[36m', rx: '\x1b[32m', gap: '\x1b[33m' };
-const plain = '\x1b[0m';
+const colours: Readonly<Record<string, Colour>> = { tx: 'cyan', rx: 'green', gap: 'yellow' };
 
 /** Stands between the time and what follows, so that columns stay where they are. */
 function clockMark(clock: number): string {
@@ -109,7 +109,7 @@ export class EntryPrinter {
 
   #painted(what: string, text: string): string {
     const colour = this.#look.colour ? colours[what] : undefined;
-    return colour === undefined ? text : `${colour}${text}${plain}`;
+    return colour === undefined ? text : painted(colour, text);
   }
 }
 

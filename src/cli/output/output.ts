@@ -19,6 +19,8 @@ export class Output {
   constructor(stream: CliOutput) {
     this.#stream = stream;
     stream.on('error', this.#onError);
+    // The stream of a pager that has ended is destroyed without an error, and never drains.
+    stream.on('close', this.#wake);
   }
 
   get isTerminal(): boolean {
@@ -54,14 +56,20 @@ export class Output {
 
   release(): void {
     this.#stream.off('error', this.#onError);
+    this.#stream.off('close', this.#wake);
   }
 
   readonly #onError = (error: Error): void => {
     this.#error ??= error;
+    this.#wake();
+  };
+
+  readonly #wake = (): void => {
     for (const wake of this.#listeners.splice(0)) wake();
   };
 
   #check(): void {
+    if (this.#error === undefined && this.#stream.destroyed) throw new OutputClosed();
     if (this.#error === undefined) return;
     throw systemCode(this.#error) === 'EPIPE' ? new OutputClosed() : fileFailure('write', 'the output', this.#error);
   }

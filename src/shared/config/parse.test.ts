@@ -310,6 +310,24 @@ test('only the file may open the HTTP interface', () => {
   ]);
 });
 
+test('a number may be written with a unit, in the file and in the environment', () => {
+  const toml =
+    '[log]\nmax_bytes = "2GB"\ncommit_ms = "1.5 s"\nmax_age_days = "720h"\n[serial]\nrx_buffer_bytes = "512KiB"';
+  const { config: read, faults: found } = parseConfig(parse(toml), { LINESIDE_OUTBOX_STOP_GRACE_MS: '3s' });
+  assert.deepEqual(found, []);
+  const { maxBytes, commitMs, maxAgeDays } = read.log;
+  assert.deepEqual([maxBytes, commitMs, maxAgeDays], [2e9, 1500, 30]);
+  assert.deepEqual([read.serial.rxBufferBytes, read.outbox.stopGraceMs], [524_288, 3000]);
+  for (const bad of [
+    'commit_ms = "1 day"',
+    'commit_ms = "10GB"',
+    'max_bytes = "1.0000001GB"',
+    'max_age_days = "1h"',
+    'max_bytes = "1e9"',
+  ])
+    assert.match(faults(`[log]\n${bad}`)[0] ?? '', /must be a whole number from/, bad);
+});
+
 test('the JSON Schema takes the example, and refuses what the parser refuses', () => {
   const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configSchema);
   assert.ok(validate(parse(uncommented)), JSON.stringify(validate.errors));

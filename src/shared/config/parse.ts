@@ -5,7 +5,7 @@ import { credentialPath } from './credential.ts';
 import { crossCheck } from './cross-checks.ts';
 import { camel, isSection, type Key, type KeySchema, type Value } from './key.ts';
 import { type ListenAddress, parseListen, showListen } from './listen.ts';
-import { checkValue, type Fault, fromEnvironment, nearest, type Setting, type Settings } from './values.ts';
+import { checkValue, type Fault, fromEnvironment, inUnitOf, nearest, type Setting, type Settings } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -108,11 +108,11 @@ function settle({ path, schema }: Key, { file, env, faults, warnings }: Sources)
   const text = either(variableOf, (name) => env[name]);
   const written = either(String, (name) => file.get(name));
   if (text !== undefined) {
-    const checked = fromEnvironment(schema, text);
+    const checked = fromEnvironment(path, schema, text);
     if ('value' in checked) return { value: checked.value, source: 'environment' };
     faults.push({ path: variableOf(path), message: `${checked.fault} (${path})` });
   } else if (written !== undefined) {
-    const checked = checkValue(schema, written);
+    const checked = checkValue(schema, inUnitOf(path, written));
     if ('value' in checked) return { value: checked.value, source: 'file' };
     faults.push({ path, message: checked.fault });
   }

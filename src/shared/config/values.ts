@@ -125,10 +125,40 @@ function checkNumbers(
   return { value: numbers };
 }
 
+const sizes = { bytes: 1, B: 1, kB: 1e3, KB: 1e3, MB: 1e6, GB: 1e9, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
+const times = { ms: 1, s: 1e3, min: 6e4, h: 36e5, d: 864e5, days: 864e5 };
+/** By the unit with which the names of its keys end. */
+const unitsOf: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  bytes: sizes,
+  ms: times,
+  s: times,
+  days: times,
+};
+
+/** As a JSON Schema has it: "1GB", "1.5 h"; undefined: the key has no unit. */
+export function unitPattern(path: string): string | undefined {
+  const units = unitsOf[unitOf(path)];
+  return units === undefined ? undefined : `^\\d{1,15}(\\.\\d{1,3})? ?(${Object.keys(units).join('|')})$`;
+}
+
+/** The number for a value with a unit ("1GB", "10s"), in the unit of the key; any other value as it is. */
+export function inUnitOf(path: string, raw: unknown): unknown {
+  const pattern = unitPattern(path);
+  if (pattern === undefined || typeof raw !== 'string' || !new RegExp(pattern).test(raw)) return raw;
+  const [, amount = '', unit = ''] = /^([\d.]+) ?(\w+)$/.exec(raw) ?? [];
+  const units = unitsOf[unitOf(path)] ?? {};
+  const value = (Number(amount) * (units[unit] ?? 1)) / (units[unitOf(path)] ?? 1);
+  return Number.isInteger(value) ? value : raw;
+}
+
+function unitOf(path: string): string {
+  return path.slice(path.lastIndexOf('_') + 1);
+}
+
 /** A value as the environment gave it: text, to be read as the key's type. */
-export function fromEnvironment(schema: KeySchema, text: string): CheckedValue {
+export function fromEnvironment(path: string, schema: KeySchema, text: string): CheckedValue {
   if (schema['x-file-only'] === true) return { fault: 'can only be set in the file' };
-  return checkValue(schema, read(schema, text));
+  return checkValue(schema, inUnitOf(path, read(schema, text)));
 }
 
 function read(schema: Schema, text: string): unknown {
