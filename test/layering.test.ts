@@ -248,7 +248,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'local-commands.ts -> line/log': ['line/log/store/tables.ts', 'line/log/store/schema.ts'],
   'local-commands.ts -> hub/outbox': ['hub/outbox/transaction.ts'],
   'doctor -> appliance': ['appliance/update/slots.ts', 'appliance/tar.ts', 'appliance/disk.ts'],
-  'doctor -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/io.ts'],
+  'doctor -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/io.ts', 'cli/output/colour.ts'],
   'doctor -> hub/kafka': ['hub/kafka/broker.ts', 'hub/kafka/face.ts'],
   'doctor -> line/port': ['line/port/inventory.ts'],
   'doctor -> hub/upstream': ['hub/upstream/collector-channel.ts'],
