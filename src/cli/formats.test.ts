@@ -278,6 +278,10 @@ describe('the address of the service', () => {
       assert.throws(() => endpointOf(options, {}, lineFace), isUsage, JSON.stringify(options));
     }
     assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }, lineFace), isUsage);
+    // The socket of one interface means this machine for both: the default profile is not asked.
+    assert.equal(endpointOf({}, { LINESIDE_HTTP_SOCKET: '/h' }, lineFace, profile), undefined);
+    const usual = endpointOf({}, {}, hubFace, profile);
+    assert.deepEqual(usual?.kind === 'tcp' && [usual.host, usual.port, usual.tokenFile], ['press', 99, 'pt']);
     assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_PROFILE: 'p' }, lineFace), isUsage);
     assert.deepEqual(parseHost('fe80::1', 50_051), { host: 'fe80::1', port: 50_051 });
     const box = { LINESIDE_HOST: '127.0.0.1:50052', LINESIDE_SOCKET: '/line' };
