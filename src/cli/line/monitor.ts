@@ -364,7 +364,8 @@ class Monitor {
     this.#sending = sending;
     const stop = AbortSignal.any([sending.signal, this.#stop]);
     const divert = (take: Divert): void => void (this.#divert = take);
-    const progress = (text: string): void => void this.#call.err.write(text);
+    // If the terminal is gone, the next notice fails too.
+    const progress = (text: string): void => void this.#screen.edit(text).catch(() => undefined);
     await this.#screen.notice(`sending ${safeText(path)}: Ctrl-C cancels`);
     this.#sent = this.#reported(`send ${safeText(path)}`, () =>
       send({ path, line: this.#line, session, stop, divert, progress }),

@@ -119,12 +119,13 @@ export class Screen {
   /** To be answered on the same line. */
   async ask(question: string): Promise<void> {
     await this.freshLine();
-    await this.#err.write(`[lineside: ${question}] `);
-    this.#column = 1;
+    await this.edit(`[lineside: ${question}] `);
   }
 
-  async edit(echo: Uint8Array): Promise<void> {
-    await this.#err.write(echo);
+  /** Of an answer, or of progress that overwrites itself: what follows begins on a line of its own. */
+  async edit(text: string | Uint8Array): Promise<void> {
+    this.#column = 1;
+    await this.#err.write(text);
   }
 
   async freshLine(): Promise<void> {

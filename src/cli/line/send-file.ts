@@ -48,6 +48,7 @@ export const sendRaw: SendFile = async (sending) => {
     for await (const piece of fixedPieces(source, pieceBytes(line), stop)) {
       await sendPiece(sending, piece, stop);
       bytes += piece.length;
+      sending.progress(`\r${counted(bytes, 'byte')}`);
     }
   } finally {
     source.destroy();
@@ -65,7 +66,7 @@ export function sendBy(protocol: 'xmodem' | 'ymodem' | 'zmodem'): SendFile {
   return async (sending) => {
     const { path, line, stop } = sending;
     if (line.packetSize !== 0) throw new CliFailure('refused', 'PACKET_SIZE', 'the port is open with a packet size');
-    const child = spawn('sz', [`--${protocol}`, '--binary', '--windowsize', windowBytes, resolve(path)]);
+    const child = spawn('sz', ['-vv', `--${protocol}`, '--binary', '--windowsize', windowBytes, resolve(path)]);
     const ended = once(child, 'close') as Promise<[number | null]>;
     ended.catch(() => undefined);
     child.stdin.on('error', () => undefined);
