@@ -125,6 +125,7 @@ class Topic {
   lastWasRefused = false;
   /** The lowest id that was passed over. */
   passedOver = Number.POSITIVE_INFINITY;
+  readonly queues = new Map<string, KeyQueue>();
   readonly #blockedKeys: number;
 
   constructor(blockedKeys: number) {
@@ -146,12 +147,11 @@ class Topic {
 
 export class KeyQueues {
   readonly #limits: QueueLimits;
-  readonly #byKey = new Map<string, KeyQueue>();
-  readonly #byHead = new Map<number, KeyQueue>();
+  #keys = 0;
   readonly #topics = new Map<Scope, Topic>();
   readonly #ready = new Set<KeyQueue>();
-  /** In the order in which they were taken. */
-  readonly #inFlight = new Set<KeyQueue>();
+  /** By their heads, in the order in which they were taken. */
+  readonly #inFlight = new Map<number, KeyQueue>();
   /** Ids that are to be written as deferred. */
   readonly #unwritten = new Set<number>();
   #ids = 0;
@@ -183,7 +183,7 @@ export class KeyQueues {
    * there is no room, ask again later.
    */
   scanned(row: Waiting & Body, isDeferred: boolean, nowMs: number): 'next' | 'wait' | RowUpdate {
-    const queue = this.#byKey.get(nameOf(row));
+    const queue = this.#queueOf(row);
     if (queue === undefined) return this.#scannedFree(row, isDeferred);
     if (row.id <= queue.lastId || this.#unwritten.has(row.id)) return 'next';
     if (queue.deferred) return this.#behind(queue, row.id);
@@ -200,7 +200,7 @@ export class KeyQueues {
       topic.passOver(row.id);
       return 'next';
     }
-    if (this.#byKey.size >= this.#limits.keys) return 'wait';
+    if (this.#keys >= this.#limits.keys) return 'wait';
     const queue = this.#open(row);
     if (isDeferred) return this.#behind(queue, row.id);
     this.#push(queue, row.id);
@@ -218,7 +218,7 @@ export class KeyQueues {
 
   #promptRows(nowMs: number): number {
     let slow = 0;
-    for (const { sinceMs } of this.#inFlight) {
+    for (const { sinceMs } of this.#inFlight.values()) {
       if (nowMs - sinceMs < promptMs) break;
       slow++;
     }
@@ -228,7 +228,7 @@ export class KeyQueues {
   // ---- deferred events
 
   isInMemory(row: Waiting): boolean {
-    return this.#byKey.has(nameOf(row));
+    return this.#queueOf(row) !== undefined;
   }
 
   /**
@@ -237,7 +237,7 @@ export class KeyQueues {
    */
   claim(head: DeferredHead): boolean {
     // Those refused are few.
-    const mayGo = head.refused || (this.topicOf(head.scope).isOpen && this.#byKey.size < this.#limits.keys);
+    const mayGo = head.refused || (this.topicOf(head.scope).isOpen && this.#keys < this.#limits.keys);
     if (!mayGo || head.id > this.position() || this.isInMemory(head)) return false;
     const queue = this.#open(head);
     queue.deferred = true;
@@ -289,8 +289,8 @@ export class KeyQueues {
 
   /** undefined: nothing is to be written. `isConnected`: the broker can be reached now. */
   settled(id: number, outcome: Outcome, isConnected: boolean, nowMs: number): RowUpdate | undefined {
-    const queue = this.#byHead.get(id);
-    if (queue?.state !== 'inFlight') return undefined;
+    const queue = this.#inFlight.get(id);
+    if (queue === undefined) return undefined;
     const { topic } = queue;
     this.inFlightBytes -= queue.bytes;
     if (!queue.refused) topic.inFlight--;
@@ -372,30 +372,34 @@ export class KeyQueues {
     return topic;
   }
 
+  #queueOf({ scope, key }: Waiting): KeyQueue | undefined {
+    return this.topicOf(scope).queues.get(key);
+  }
+
   #open(row: Waiting): KeyQueue {
-    const queue = new KeyQueue(row, this.topicOf(row.scope));
-    this.#byKey.set(nameOf(row), queue);
+    const topic = this.topicOf(row.scope);
+    const queue = new KeyQueue(row, topic);
+    topic.queues.set(row.key, queue);
+    this.#keys++;
     return queue;
   }
 
   #push(queue: KeyQueue, id: number): void {
-    queue.ids.push(id);
+    // An array that grows from nothing has room for 17.
+    if (queue.ids.length === 0) queue.ids = [id];
+    else queue.ids.push(id);
     queue.lastId = id;
     this.#ids++;
-    if (queue.ids.length === 1) this.#byHead.set(id, queue);
   }
 
   #shift(queue: KeyQueue): void {
-    this.#byHead.delete(queue.head);
     queue.ids.shift();
     this.#ids--;
     queue.retries = 0;
     this.#unblock(queue);
-    if (queue.ids.length > 0) this.#byHead.set(queue.head, queue);
   }
 
   #empty(queue: KeyQueue): void {
-    this.#byHead.delete(queue.head);
     this.#ids -= queue.ids.length;
     queue.ids = [];
   }
@@ -403,15 +407,15 @@ export class KeyQueues {
   /** Ids that are still to be written keep it. */
   #close(queue: KeyQueue): void {
     this.#move(queue, 'empty');
-    if (queue.unwritten === 0) this.#byKey.delete(nameOf(queue));
+    if (queue.unwritten === 0 && queue.topic.queues.delete(queue.key)) this.#keys--;
   }
 
   #move(queue: KeyQueue, state: State): void {
     if (queue.state === 'ready') this.#ready.delete(queue);
-    if (queue.state === 'inFlight') this.#inFlight.delete(queue);
+    if (queue.state === 'inFlight') this.#inFlight.delete(queue.head);
     queue.state = state;
     if (state === 'ready') this.#ready.add(queue);
-    if (state === 'inFlight') this.#inFlight.add(queue);
+    if (state === 'inFlight') this.#inFlight.set(queue.head, queue);
   }
 
   // ---- status
@@ -422,7 +426,7 @@ export class KeyQueues {
 
   /** Ids and keys: what the limits bound. */
   get inMemory(): number {
-    return this.#byKey.size + this.#ids;
+    return this.#keys + this.#ids;
   }
 
   /** Nothing is in memory, and nothing was passed over. */
@@ -432,9 +436,4 @@ export class KeyQueues {
       [...this.#topics.values()].every(({ passedOver }) => passedOver === Number.POSITIVE_INFINITY)
     );
   }
-}
-
-/** No scope has a space. */
-function nameOf({ scope, key }: { readonly scope: Scope; readonly key: string }): string {
-  return `${scope} ${key}`;
 }
