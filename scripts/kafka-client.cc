@@ -59,12 +59,14 @@ NAN_METHOD(Producer::NodeReports) {
   producer->Poll();
   Callbacks::Delivery& delivery = producer->m_dr_cb;
   scoped_mutex_lock lock(delivery.reports_lock);
-  v8::Local<v8::Array> ids = Nan::New<v8::Array>(delivery.reports.size()), reasons = info[0].As<v8::Array>();
-  for (size_t i = 0; i < delivery.reports.size(); i++) Nan::Set(ids, i, Nan::New(delivery.reports[i]));
+  size_t count = delivery.reports.size(), bytes = count * sizeof(double);
+  v8::Local<v8::ArrayBuffer> ids = v8::ArrayBuffer::New(info.GetIsolate(), bytes);
+  if (bytes > 0) memcpy(ids->Data(), delivery.reports.data(), bytes);
+  info.GetReturnValue().Set(v8::Float64Array::New(ids, 0, count));
+  v8::Local<v8::Array> reasons = info[0].As<v8::Array>();
   for (auto& reason : delivery.reasons) Nan::Set(reasons, reasons->Length(), Nan::New(reason).ToLocalChecked());
   delivery.reports.clear();
   delivery.reasons.clear();
-  info.GetReturnValue().Set(ids);
 }
 
 }  // namespace NodeKafka

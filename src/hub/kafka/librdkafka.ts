@@ -35,7 +35,7 @@ class PatientProducer extends kafka.Producer {
   /** With what scripts/kafka-client.cc adds. */
   declare readonly _client: {
     send(topic: string, key: string, value: string | Uint8Array, headers: readonly string[], id: number): number;
-    reports(reasons: string[]): readonly number[];
+    reports(reasons: string[]): Float64Array;
   };
   override getMetadata(options?: MetadataOptions, done?: (error: LibrdKafkaError, data: Metadata) => unknown): void {
     if (this.opened) super.getMetadata(options, done);
