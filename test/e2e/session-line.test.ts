@@ -1,12 +1,12 @@
 /** The open port through a Session: received bytes, settings in place, purge, drain, exclusive use; on a real daemon and a PTY. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RemotePort } from '../../src/cli/port/remote-port.ts';
 import { FlowControl } from '../../src/line/port/line-config.ts';
 import { pattern } from '../../src/line/port/linux/pty-rig.fixture.ts';
 import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { RemotePort } from '../../src/shared/line-client/remote-port.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, startBox } from './faults.ts';
@@ -92,8 +92,7 @@ test('settings change in place and in order: for everybody, without a byte lost,
   const watched = () => settingsOf(getTermios(pty.masterFd), false);
   const session = new Session(daemon);
   await session.stands();
-  const ticket = (await session.port.command({ hold: {} })).ticket;
-  assert.match(String(ticket), /^[0-9a-f]{32}$/);
+  assert.match(await session.port.hold(), /^[0-9a-f]{32}$/);
   pty.write(Buffer.from('before'));
   const sent = session.port.send(Buffer.from('at the old rate'));
   const changed = session.port.command({
@@ -170,7 +169,7 @@ test('a hold: others are refused by name, it outlives its connection with its ti
   // Lost, and taken up again by the ticket.
   await first.port.end();
   await assert.rejects(second.port.send(Buffer.from('x')), /held by local/);
-  await second.port.command({ hold: { ticket } });
+  await second.port.hold(ticket);
   await second.port.send(Buffer.from(' again'));
   await until('it arrives', () => pty.received().toString() === 'mine again');
   await client.line.releaseHold({});

@@ -1,7 +1,17 @@
 /** The line's open port as a program elsewhere uses it: a Session whose packets, commands and received bytes have a face of calls. */
 import { type Client, ClientError } from 'nice-grpc';
-import { LinesideError } from '../base/errors.ts';
-import { type LineServiceDefinition, type lineside, serial } from '../proto/services.ts';
+import { endsWithin, systemClock } from '../../shared/base/clock.ts';
+import { LinesideError } from '../../shared/base/errors.ts';
+import { type LineServiceDefinition, type lineside, serial } from '../../shared/proto/services.ts';
+import { checkAnswer } from '../connection/service.ts';
+import { CliFailure } from '../failure.ts';
+import { safeText } from '../output/hex.ts';
+import { portStateName } from '../output/json.ts';
+import type { Call } from '../shell.ts';
+import { type Settings, settingsOf } from './rfc2217.ts';
+
+/** What the answer to the end of a hold may take. */
+const RELEASE_MS = 1_000;
 
 type Request = lineside.v1.SessionRequest.$Properties;
 type Command = lineside.v1.LineCommand.$Properties;
@@ -9,8 +19,8 @@ type Result = lineside.v1.CommandResult.$Shape;
 type Answer = { readonly status: serial.StatusCode; readonly error: string };
 
 export interface RemotePortEvents {
-  /** Bytes as the port received them, in order with event(). */
-  received(bytes: Uint8Array): void;
+  /** Bytes as the port received them, in order with event(). Nothing more is taken from the box until it resolves. */
+  received(bytes: Uint8Array): void | Promise<void>;
   event(event: lineside.v1.LineEvent.$Shape): void;
 }
 
@@ -26,6 +36,7 @@ export class RemotePort {
   readonly #requests: Request[] = [];
   #wake = (): void => {};
   #isEnding = false;
+  #holds = false;
   /** In the order of the requests. */
   readonly #waiting: Waiting[] = [];
   /** Resolves when the stream has ended: why, undefined after end(). */
@@ -45,6 +56,11 @@ export class RemotePort {
   /** Bytes that were sent and have no answer yet. */
   unansweredBytes = 0;
 
+  /** Packets and commands that have no answer yet. */
+  get unanswered(): number {
+    return this.#waiting.length;
+  }
+
   /** Resolves when the box's kernel has accepted every byte. Rejects with the box's reason; never sent twice. */
   async send(payload: Uint8Array): Promise<void> {
     this.unansweredBytes += payload.length;
@@ -62,8 +78,22 @@ export class RemotePort {
     return done as Result;
   }
 
-  /** Ends it; what has no answer is rejected. */
+  /** Takes the line for this port alone; answers the ticket with which another RemotePort takes this hold up again. */
+  async hold(ticket = ''): Promise<string> {
+    const result = await this.command({ hold: { ticket } });
+    this.#holds = true;
+    return result.ticket ?? '';
+  }
+
+  /** Ends it, and its hold; what has no answer is rejected. */
   async end(): Promise<void> {
+    // A box that does not answer ends the hold by itself.
+    if (this.#holds && !this.#isEnding)
+      await endsWithin(
+        systemClock,
+        RELEASE_MS,
+        this.command({ release: {} }).catch(() => undefined),
+      );
     this.#isEnding = true;
     this.#cancel.abort();
     this.#wake();
@@ -94,7 +124,7 @@ export class RemotePort {
     let why: unknown;
     try {
       for await (const response of responses) {
-        if (response.received != null) this.#events.received(response.received);
+        if (response.received != null) await this.#events.received(response.received);
         else if (response.event != null) this.#events.event(response.event);
         else this.#waiting.shift()?.done(response);
       }
@@ -116,4 +146,46 @@ function check(answer: Partial<Answer> | null | undefined): void {
 function gone(cause: unknown): LinesideError {
   const why = cause instanceof ClientError ? cause.details : 'the connection was ended';
   return new LinesideError('NOT_SENT', `no answer from the box: ${why}`, cause === undefined ? {} : { cause });
+}
+
+// The same for a command: held, and given back at its end.
+
+export interface TakenPort {
+  readonly remote: RemotePort;
+  readonly settings: Settings;
+  /** "/dev/ttyUSB0". */
+  readonly name: string;
+}
+
+/** What programs write waits here until the box has taken it, at most so much, in at most so many packets and commands. */
+export const maxUnansweredBytes = 64 * 1024;
+const maxUnanswered = 256;
+
+/** Nothing more is to be taken from the program now. */
+export function isFull({ unansweredBytes, unanswered }: RemotePort): boolean {
+  return unansweredBytes >= maxUnansweredBytes || unanswered >= maxUnanswered;
+}
+
+/** Takes the line with a hold. Throws CliFailure: it is not open, has a packet size, or somebody else holds it. */
+export async function takePort(call: Call<object>, events: RemotePortEvents): Promise<TakenPort> {
+  const { requested, effective } = await call.line(({ line }, options) => line.getStatus({}, options));
+  if (requested == null || effective == null) checkAnswer({ status: 4, error: 'no port is open' });
+  if (requested?.packetSize)
+    throw new CliFailure('refused', 'PACKET_SIZE', `the port is open for packets of ${requested.packetSize} bytes`, {
+      next: 'Open it without --packet-size: programs send any number of bytes.',
+    });
+  const { line } = await (await call.service()).channel();
+  const remote = new RemotePort(line, true, events);
+  try {
+    await remote.hold();
+  } catch (error) {
+    await remote.end();
+    throw new CliFailure('refused', 'HELD', safeText(error instanceof Error ? error.message : String(error)));
+  }
+  return { remote, settings: settingsOf(effective ?? {}), name: safeText(requested?.portName ?? '') };
+}
+
+/** The port is not open any more: the program is to see it as a hang-up. */
+export function isGone({ portState }: lineside.v1.LineEvent.$Shape): boolean {
+  return portState != null && portStateName(portState) !== 'open';
 }

@@ -1,0 +1,167 @@
+/** `lineside rfc2217` with programs that somebody else wrote (pyserial), strangers, and a box that goes away. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, test } from 'node:test';
+import { settingsOf } from '../../src/line/port/linux/termios.ts';
+import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { environment, MAIN, NODE, startProcess } from './daemon.ts';
+import { type Box, everythingAfter, openPort, startBox } from './faults.ts';
+import { PYTHON } from './python.ts';
+
+const ended: (() => void)[] = [];
+after(() => {
+  for (const end of ended) end();
+});
+
+/** The command, when it listens. */
+async function serve({ daemon }: Box, ...more: readonly string[]) {
+  const args = [MAIN, 'rfc2217', '--config', daemon.configFile, '--listen', ':0', ...more];
+  const child = startProcess(NODE, args, environment());
+  ended.push(() => child.kill('SIGKILL'));
+  if (child.stdout === null || child.stderr === null) throw new Error('no pipes');
+  const [out, err]: string[][] = [[], []];
+  createInterface({ input: child.stdout }).on('line', (line) => out?.push(line));
+  createInterface({ input: child.stderr }).on('line', (line) => err?.push(line));
+  const line = await until('it listens', () => out?.[0] ?? (err?.length ? `refused ${err[0]}` : undefined));
+  const port = Number(/:(\d+)$/.exec(line)?.[1]);
+  return { child, port, said: err ?? [] };
+}
+
+/** An echo at the far end of the line. */
+async function echoBox(): Promise<Box> {
+  const box = await startBox({}, undefined, false);
+  box.pty.onData((bytes) => void box.pty.write(Buffer.from(bytes)));
+  return box;
+}
+
+function python(port: number) {
+  const child = startProcess(
+    PYTHON,
+    [join(import.meta.dirname, 'rfc2217_client.py'), `rfc2217://127.0.0.1:${port}`],
+    environment(),
+  );
+  ended.push(() => child.kill('SIGKILL'));
+  const lines: string[] = [];
+  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  const complaints: string[] = [];
+  child.stderr?.on('data', (part) => complaints.push(String(part)));
+  const seen = (at: number) =>
+    until('what the program saw', () => {
+      assert.ok(child.exitCode === null || lines.length > at, complaints.join(''));
+      return lines[at] === undefined ? undefined : (JSON.parse(lines[at]) as Record<string, unknown>);
+    });
+  return { child, seen };
+}
+
+async function dial(port: number): Promise<Socket> {
+  const socket = connect({ host: '127.0.0.1', port });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return socket;
+}
+
+function closed(socket: Socket): Promise<unknown> {
+  // The end comes behind what was not read.
+  socket.resume();
+  return until('it is hung up', () => socket.closed);
+}
+
+test('pyserial on rfc2217: every byte, settings in place, purge, modem lines; a hang-up when the box is gone', async () => {
+  const box = await echoBox();
+  const { child, port, said } = await serve(box);
+  const program = python(port);
+  assert.deepEqual(await program.seen(0), {
+    echo: true,
+    after: 'after the change',
+    purged: 0,
+    modem: [false, false, false, false],
+  });
+  // The PTY keeps the speed alone of the settings.
+  assert.equal(settingsOf(getTermios(box.pty.masterFd), false).baudRate, 57_600);
+  const { holder, effective } = await box.daemon.client.line.getStatus({});
+  assert.equal(holder?.name, 'local');
+  assert.deepEqual([effective?.dataBits, effective?.parity, effective?.stopBits], [7, 1, 2]);
+  const second = await dial(port);
+  await closed(second);
+  await box.daemon.kill();
+  program.child.stdin?.end();
+  assert.equal((await program.seen(1))['end'], 'hang-up');
+  await until('it says so', () => said.some((line) => /ended: /.test(line)));
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+});
+
+test('nothing goes to the line before telnet was answered: a web page that posts to the port is hung up on', async () => {
+  const box = await echoBox();
+  const { port, said } = await serve(box);
+  const stranger = await dial(port);
+  stranger.write('POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nOPEN');
+  await closed(stranger);
+  await until('it says so', () => said.some((line) => /does not speak telnet/.test(line)));
+  assert.equal((await everythingAfter(box.daemon.client, 0)).length, 0);
+  // The line is free again, with the settings that it had.
+  await openPort(box.daemon.client, box.pty.portName);
+  await box.daemon.stop();
+});
+
+test('a million bytes of hostile telnet: nobody crashes, memory stays, the next program is served', async () => {
+  const box = await startBox();
+  const { child, port } = await serve(box);
+  let state = 7;
+  const random = (): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state >>> 24;
+  };
+  const socket = await dial(port);
+  socket.write(Buffer.from([255, 251, 44, 255, 253, 44]));
+  socket.resume();
+  for (let n = 0; n < 100 && !socket.destroyed; n++) {
+    const bytes = Buffer.from(
+      Array.from({ length: 10_000 }, () =>
+        random() < 40 ? 255 : random() < 60 ? ([250, 240, 44, 251][random() % 4] ?? 0) : random() % 13,
+      ),
+    );
+    if (!socket.write(bytes)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
+  }
+  assert.equal(child.exitCode, null);
+  socket.destroy();
+  const { pid } = child;
+  const resident = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  assert.ok(resident < 300_000, `${resident} KB`);
+  const again = await until('the next program is served', async () => {
+    const next = await dial(port);
+    const [first] = (await Promise.race([once(next, 'data'), once(next, 'close')])) as [unknown];
+    if (Buffer.isBuffer(first)) return next;
+    return undefined;
+  });
+  again.destroy();
+  await box.daemon.stop();
+});
+
+test('somebody else holds the line: the program is hung up on, and the reason names the holder', async () => {
+  const box = await startBox();
+  const first = await serve(box);
+  const holder = await dial(first.port);
+  await once(holder, 'data');
+  const second = await serve(box);
+  const refused = await dial(second.port);
+  await closed(refused);
+  await until('it names the holder', () => second.said.some((line) => /held by local since \d\d:\d\d UTC/.test(line)));
+  holder.destroy();
+  await until('the hold has ended', async () => (await box.daemon.client.line.getStatus({})).holder === null);
+  await box.daemon.stop();
+});
+
+test('it refuses to listen where other machines can connect, unless asked to', async () => {
+  const box = await startBox();
+  const { said } = await serve(box, '--listen', '0.0.0.0:0').catch((error: unknown) => ({ said: [String(error)] }));
+  assert.match(said.join(' '), /can be reached by other machines/);
+  const { port } = await serve(box, '--listen', '0.0.0.0:0', '--beyond-loopback');
+  assert.ok(port > 0);
+  await box.daemon.stop();
+});
