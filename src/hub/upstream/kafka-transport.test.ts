@@ -54,7 +54,7 @@ function setUp(t: TestContext, more: Partial<KafkaTransportOptions> = {}) {
       return brokers.at(-1) as FakeBroker;
     },
     outage: () => '',
-    settings: { topic: 'log', compression: 'zstd' },
+    settings: { topic: 'log', compression: 'zstd', maxKbitPerS: 64, maxBytesPerDay: 0 },
     kafka: { maxMessageBytes: 10_000, securityProtocol: 'plaintext' },
     deviceId: 'device',
     clock,

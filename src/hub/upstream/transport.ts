@@ -47,7 +47,7 @@ export interface Transport {
   hasRoom(bytes: number): boolean;
   /**
    * What sending this batch will cost on the link, as it is charged to the cap and the budget before it is sent: never
-   * less than it turns out to be.
+   * less than it turns out to be. Without a cap and a budget it may be an estimate.
    */
   cost(batch: Uint8Array): number;
   /** What a connection costs to make, at most: nothing is tried while the budget has less. Counted in takeOverhead() when it is made. */
