@@ -19,8 +19,8 @@ class FakeBroker implements Broker {
     if (this.answer === 'taken') this.offered.push(message);
     return this.answer;
   }
-  settle(outcome: Outcome): void {
-    this.#listener.settled([{ id: this.offered.at(-1)?.id ?? 0, outcome }]);
+  settle(outcome: Outcome, id = this.offered.at(-1)?.id ?? 0): void {
+    this.#listener.settled([{ id, outcome }]);
   }
   hasRoom(): boolean {
     return true;
@@ -129,6 +129,24 @@ describe('the Kafka transport', () => {
     next.become(false, 'the connection was reset');
     assert.deepEqual(await cut, { kind: 'unreached', reason: 'the connection was reset' });
     assert.ok(next.stopped);
+  });
+
+  it('several batches are in flight, each with its own outcome; if one may not have arrived, none behind it does', async (t) => {
+    const { transport, connected } = setUp(t);
+    assert.equal(transport.hasRoom(1), false, 'there is no connection');
+    const broker = await connected();
+    assert.equal(transport.hasRoom(1), true);
+    const sent = [1, 2, 3].map((n) => transport.send(Buffer.from(String(n)), about, never));
+    broker.settle({ kind: 'acknowledged' }, 1);
+    broker.settle({ kind: 'unreached', reason: 'no acknowledgement in time' }, 2);
+    assert.deepEqual(
+      (await Promise.all(sent.slice(0, 2))).map(({ kind }) => kind),
+      ['stored', 'unreached'],
+    );
+    assert.ok(broker.stopped);
+    broker.settle({ kind: 'unreached', reason: 'stopped' }, 3);
+    assert.equal((await sent[2])?.kind, 'unreached');
+    assert.equal(transport.hasRoom(1), false);
   });
 
   it('a refusal is returned, a disconnected broker costs nothing, and a stop does not wait', async (t) => {

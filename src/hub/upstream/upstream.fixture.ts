@@ -95,7 +95,7 @@ export class FakeTransport implements Transport {
   depth = 1;
   inFlight = 0;
   mostInFlight = 0;
-  /** How long it takes to answer. */
+  /** How long it takes to store a batch. */
   answer: () => Promise<unknown> = () => Promise.resolve();
   unreachable = '';
   /** What send() throws, which it must not. */
@@ -132,8 +132,8 @@ export class FakeTransport implements Transport {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
       return { kind: 'unreached', reason: 'abandoned' };
     }
-    await this.answer();
     if (outcome !== undefined) return outcome;
+    await this.answer();
     if (signal.aborted) return { kind: 'unreached', reason: 'abandoned' };
     this.stored.push(lineside.v1.UpstreamBatch.decode(batch));
     if (this.at !== undefined) this.at = range.throughId;
