@@ -4,7 +4,7 @@ import type { ClientRequest } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
-import got, { type Request } from 'got';
+import type { Request } from 'got';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { messageOf } from '../../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
@@ -230,8 +230,11 @@ const maxInformational = 32;
 const lateRequestMs = 1_000;
 
 /** Rejects when there is no status. */
-function post(call: Post): Promise<Reply> {
+async function post(call: Post): Promise<Reply> {
   const { attempt } = call;
+  // Only a hub with subscribers needs it in memory.
+  const { default: got } = await import('got');
+  attempt.signal.throwIfAborted();
   let native: ClientRequest | undefined;
   return new Promise((resolve, reject) => {
     const stream = got.stream(call.url, {
