@@ -93,7 +93,7 @@ export function columnsIn({ first, entries, codec, body: stored, given }: Stored
   const body = ownMemory(bytes);
   const columns = columnsOf(body, { count: entries, offset: 0, length: bytes.length });
   if (!isSound(columns)) throw new DamagedError(`the block of entry ${first} is not whole`);
-  if (given !== null) putGivenBits(columns.dirs, given);
+  if (given !== null && given.length > 0) putGivenBits(columns.dirs, given);
   return { body, columns };
 }
 
