@@ -1,5 +1,7 @@
 /** Blocks as the file has them, unpacked by the hub, are the entries that the line would have encoded. */
 import assert from 'node:assert/strict';
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { runsOf } from '../../src/hub/upstream/runs.ts';
 import { readBatches } from '../../src/line/grpc/batches.ts';
@@ -7,9 +9,10 @@ import type { NewEntry } from '../../src/line/log/entry.ts';
 import type { TimeState } from '../../src/line/log/log-api.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside } from '../../src/shared/proto/services.ts';
 import { seeded } from '../soak/random.ts';
-import { MiB, newEntry, openLog } from './support.ts';
+import { iteratorOf, MiB, newEntry, openLog } from './support.ts';
 
 async function read(log: SerialLog, after: number, asStored: boolean): Promise<lineside.v1.LogBatch[]> {
   const { signal } = new AbortController();
@@ -124,4 +127,20 @@ test('from any id, with every kind of stamp, time and size', async (t) => {
   assert.ok(kinds.size >= 5, [...kinds].join());
   for (const after of [0, 1, 99, 700, 1_001, lastId - 1, lastId])
     assert.deepEqual(await asStored(log, after), all.slice(after));
+});
+
+test('a reader of what is stored ends when another file takes the place of the log: the rest is not of this log', async (t) => {
+  const dir = temporaryDirectory(t);
+  const log = await openLog(t, dir);
+  for (let i = 0; i < 200; i++) log.record(1, i, Buffer.alloc(4_000, `${i}`));
+  await log.store(newEntry('last'));
+  const { logId } = log;
+  const reader = iteratorOf(log, { storedOnly: true, asStored: true });
+  assert.ok(((await reader.next()).value?.stored?.batch.blocks.length ?? 0) > 0);
+  for (const name of readdirSync(dir).filter((one) => one.startsWith('log.db'))) rmSync(join(dir, name));
+  await until('a new log is begun', async () => {
+    await log.store(newEntry('of the new log')).catch(() => {});
+    return log.logId !== logId;
+  });
+  assert.deepEqual(await reader.next(), { done: true, value: undefined });
 });
