@@ -23,12 +23,13 @@ import { packetCommands } from './line/packets.ts';
 import { portCommands, wireCommands } from './line/port.ts';
 import { statusCommands } from './line/status.ts';
 import { jsonLine } from './output/json.ts';
+import { attachCommands } from './port/attach.ts';
 import { rfc2217Commands } from './port/rfc2217-command.ts';
 import { type LocalSocket, Shell } from './shell.ts';
 
 /** Every command that calls a service, in the order of the help, under its headings. */
 const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
-  'The line:': [portCommands, packetCommands, monitorCommands, rfc2217Commands, wireCommands],
+  'The line:': [portCommands, packetCommands, monitorCommands, attachCommands, rfc2217Commands, wireCommands],
   'The log and the state:': [logCommands, exportCommands, statusCommands],
   'Reference data:': [dictionaryCommands, recordCommands, importCommands],
   'Delivery:': [outboxCommands, subscriptionCommands, deliveryCommands, auditCommands],

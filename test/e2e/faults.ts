@@ -42,6 +42,17 @@ export async function startBox(config: Toml = {}, dir = temporaryDirectory(), co
   return { daemon, pty };
 }
 
+/** The same with an echo at the far end of the line. */
+export async function startEchoBox(): Promise<Box> {
+  const box = await startBox({}, undefined, false);
+  let written: Promise<unknown> = Promise.resolve();
+  box.pty.onData((bytes) => {
+    const copy = Buffer.from(bytes);
+    written = written.then(() => box.pty.write(copy));
+  });
+  return box;
+}
+
 export async function logStatus(client: Client): Promise<lineside.v1.LogStatus.$Shape> {
   const { log } = await client.line.getStatus({});
   if (log == null) throw new Error('GetStatus without a log');

@@ -10,7 +10,7 @@ import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess } from './daemon.ts';
-import { type Box, everythingAfter, openPort, startBox } from './faults.ts';
+import { type Box, everythingAfter, openPort, startBox, startEchoBox } from './faults.ts';
 import { PYTHON } from './python.ts';
 
 const ended: (() => void)[] = [];
@@ -30,13 +30,6 @@ async function serve({ daemon }: Box, ...more: readonly string[]) {
   const line = await until('it listens', () => out?.[0] ?? (err?.length ? `refused ${err[0]}` : undefined));
   const port = Number(/:(\d+)$/.exec(line)?.[1]);
   return { child, port, said: err ?? [] };
-}
-
-/** An echo at the far end of the line. */
-async function echoBox(): Promise<Box> {
-  const box = await startBox({}, undefined, false);
-  box.pty.onData((bytes) => void box.pty.write(Buffer.from(bytes)));
-  return box;
 }
 
 function python(port: number) {
@@ -72,7 +65,7 @@ function closed(socket: Socket): Promise<unknown> {
 }
 
 test('pyserial on rfc2217: every byte, settings in place, purge, modem lines; a hang-up when the box is gone', async () => {
-  const box = await echoBox();
+  const box = await startEchoBox();
   const { child, port, said } = await serve(box);
   const program = python(port);
   assert.deepEqual(await program.seen(0), {
@@ -97,7 +90,7 @@ test('pyserial on rfc2217: every byte, settings in place, purge, modem lines; a 
 });
 
 test('nothing goes to the line before telnet was answered: a web page that posts to the port is hung up on', async () => {
-  const box = await echoBox();
+  const box = await startEchoBox();
   const { port, said } = await serve(box);
   const stranger = await dial(port);
   stranger.write('POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nOPEN');

@@ -1,7 +1,7 @@
 /** The line's open port as a program elsewhere uses it: a Session whose packets, commands and received bytes have a face of calls. */
 import { type Client, ClientError } from 'nice-grpc';
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
-import { LinesideError } from '../../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { type LineServiceDefinition, type lineside, serial } from '../../shared/proto/services.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { CliFailure } from '../failure.ts';
@@ -10,6 +10,8 @@ import { portStateName } from '../output/json.ts';
 import type { Call } from '../shell.ts';
 import { type Settings, settingsOf } from './rfc2217.ts';
 
+/** As much again waits on the box before it counts as lost. */
+const MAX_UNTAKEN_BYTES = 256 * 1024;
 /** What the answer to the end of a hold may take. */
 const RELEASE_MS = 1_000;
 
@@ -19,7 +21,7 @@ type Result = lineside.v1.CommandResult.$Shape;
 type Answer = { readonly status: serial.StatusCode; readonly error: string };
 
 export interface RemotePortEvents {
-  /** Bytes as the port received them, in order with event(). Nothing more is taken from the box until it resolves. */
+  /** Bytes as the port received them, in order with event(); neither is called again until it resolves. */
   received(bytes: Uint8Array): void | Promise<void>;
   event(event: lineside.v1.LineEvent.$Shape): void;
 }
@@ -37,6 +39,9 @@ export class RemotePort {
   #wake = (): void => {};
   #isEnding = false;
   #holds = false;
+  /** Received, and not taken by the events yet. */
+  #untakenBytes = 0;
+  #delivered: Promise<void> = Promise.resolve();
   /** In the order of the requests. */
   readonly #waiting: Waiting[] = [];
   /** Resolves when the stream has ended: why, undefined after end(). */
@@ -120,13 +125,23 @@ export class RemotePort {
     }
   }
 
+  #deliver(bytes: number, take: () => void | Promise<void>): void {
+    this.#untakenBytes += bytes;
+    this.#delivered = this.#delivered.then(take).finally(() => {
+      this.#untakenBytes -= bytes;
+    });
+  }
+
   async #run(responses: AsyncIterable<lineside.v1.SessionResponse.$Shape>): Promise<unknown> {
     let why: unknown;
     try {
       for await (const response of responses) {
-        if (response.received != null) await this.#events.received(response.received);
-        else if (response.event != null) this.#events.event(response.event);
+        const { received, event } = response;
+        if (received != null) this.#deliver(received.length, () => this.#events.received(received));
+        else if (event != null) this.#deliver(0, () => this.#events.event(event));
         else this.#waiting.shift()?.done(response);
+        // Answers go past what is not taken, up to here: a program that writes and does not read is not to wait for itself.
+        if (this.#untakenBytes > MAX_UNTAKEN_BYTES) await this.#delivered;
       }
     } catch (error) {
       if (!this.#isEnding) why = error;
@@ -144,14 +159,19 @@ function check(answer: Partial<Answer> | null | undefined): void {
 }
 
 function gone(cause: unknown): LinesideError {
-  const why = cause instanceof ClientError ? cause.details : 'the connection was ended';
-  return new LinesideError('NOT_SENT', `no answer from the box: ${why}`, cause === undefined ? {} : { cause });
+  return new LinesideError(
+    'NOT_SENT',
+    `no answer from the box: ${endText(cause)}`,
+    cause === undefined ? {} : { cause },
+  );
 }
 
 // The same for a command: held, and given back at its end.
 
 export interface TakenPort {
   readonly remote: RemotePort;
+  /** With it the hold is taken up again. */
+  readonly ticket: string;
   readonly settings: Settings;
   /** "/dev/ttyUSB0". */
   readonly name: string;
@@ -166,8 +186,8 @@ export function isFull({ unansweredBytes, unanswered }: RemotePort): boolean {
   return unansweredBytes >= maxUnansweredBytes || unanswered >= maxUnanswered;
 }
 
-/** Takes the line with a hold. Throws CliFailure: it is not open, has a packet size, or somebody else holds it. */
-export async function takePort(call: Call<object>, events: RemotePortEvents): Promise<TakenPort> {
+/** Takes the line with a hold, or takes the ticket's up again. Throws CliFailure: it is not open, has a packet size, or somebody else holds it. */
+export async function takePort(call: Call<object>, events: RemotePortEvents, ticket = ''): Promise<TakenPort> {
   const { requested, effective } = await call.line(({ line }, options) => line.getStatus({}, options));
   if (requested == null || effective == null) checkAnswer({ status: 4, error: 'no port is open' });
   if (requested?.packetSize)
@@ -176,13 +196,20 @@ export async function takePort(call: Call<object>, events: RemotePortEvents): Pr
     });
   const { line } = await (await call.service()).channel();
   const remote = new RemotePort(line, true, events);
+  let held: string;
   try {
-    await remote.hold();
+    held = await remote.hold(ticket);
   } catch (error) {
     await remote.end();
-    throw new CliFailure('refused', 'HELD', safeText(error instanceof Error ? error.message : String(error)));
+    throw new CliFailure('refused', 'HELD', safeText(messageOf(error)));
   }
-  return { remote, settings: settingsOf(effective ?? {}), name: safeText(requested?.portName ?? '') };
+  return { remote, ticket: held, settings: settingsOf(effective ?? {}), name: safeText(requested?.portName ?? '') };
+}
+
+/** Why a RemotePort has ended, in words. */
+export function endText(why: unknown): string {
+  if (why === undefined) return 'the connection was ended';
+  return safeText(why instanceof ClientError ? why.details : messageOf(why));
 }
 
 /** The port is not open any more: the program is to see it as a hang-up. */

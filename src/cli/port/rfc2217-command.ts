@@ -1,13 +1,14 @@
 /** rfc2217: the box's port for programs of this machine that speak RFC 2217, on a loopback address. */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
+import { messageOf } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import { isFull, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
+import { endText, isFull, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
 import { Rfc2217, settingsOf } from './rfc2217.ts';
 
 const options = [
@@ -88,7 +89,7 @@ class Client {
       const unsent = this.#unsent === 0 ? '' : `; ${counted(this.#unsent, 'byte')} did not reach the port`;
       await err.write(`${from}: ended${why === '' ? '' : `: ${why}`}${unsent}\n`);
     } catch (error) {
-      await err.write(`${from}: ended: ${safeText(error instanceof Error ? error.message : String(error))}\n`);
+      await err.write(`${from}: ended: ${safeText(messageOf(error))}\n`);
     } finally {
       stop.removeEventListener('abort', hangUp);
       hangUp();
@@ -108,7 +109,7 @@ class Client {
       },
     });
     socket.once('close', () => ended.resolve(''));
-    void remote.ended.then((why) => ended.resolve(why instanceof Error ? safeText(why.message) : ''));
+    void remote.ended.then((why) => ended.resolve(why === undefined ? '' : endText(why)));
     protocol = new Rfc2217({
       port: {
         send: (bytes) => this.#send(remote, bytes),
@@ -123,7 +124,7 @@ class Client {
       try {
         protocol.take(bytes);
       } catch (error) {
-        ended.resolve(error instanceof Error ? error.message : '');
+        ended.resolve(messageOf(error));
         socket.destroy();
       }
     });
@@ -192,7 +193,8 @@ async function listening(server: Server, host: string, port: number): Promise<vo
   try {
     await once(server, 'listening');
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new CliFailure('refused', 'LISTEN', safeText(why), { next: 'Choose another address: --listen.' });
+    throw new CliFailure('refused', 'LISTEN', safeText(messageOf(error)), {
+      next: 'Choose another address: --listen.',
+    });
   }
 }

@@ -1,0 +1,228 @@
+/** attach: the box's port as a device file of this machine, for any program. */
+import { lstatSync, readlinkSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { backoffMs } from '../../shared/base/backoff.ts';
+import { pause, type Timer } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import { parities, stopBits } from '../../shared/proto/line-status.ts';
+import type { lineside } from '../../shared/proto/services.ts';
+import { type Entry, type Given, option } from '../command.ts';
+import { CliFailure, usageFailure } from '../failure.ts';
+import { parseSettings } from '../line/settings.ts';
+import { safeText } from '../output/hex.ts';
+import { counted } from '../output/numbers.ts';
+import type { Args, Call } from '../shell.ts';
+import type { PtySettings, SerialPty } from './pty.ts';
+import { endText, isFull, isGone, type RemotePort, type TakenPort, takePort } from './remote-port.ts';
+import type { Settings } from './rfc2217.ts';
+
+const options = [
+  option('--link <path>', 'a name for the port that stays the same, such as ~/dev/ttyBOX7'),
+  option('--wait', 'while the box cannot be reached, or its port is lost, let the program wait instead of hanging up'),
+] as const;
+type Options = Given<typeof options>;
+
+interface Connected {
+  readonly taken: TakenPort;
+  readonly gone: Promise<string>;
+}
+
+/** A program that changes the speed and then only reads is followed within this. */
+const lookMs = 20;
+/** Between two attempts to reach the box again. */
+const firstRetryMs = 250;
+const longestRetryMs = 5_000;
+
+export const attachCommands: readonly Entry[] = [
+  {
+    command: 'attach',
+    help: 'the line as a device file of this machine (Linux), for any program: minicom, a Modbus master, a meter reader',
+    arguments: [
+      {
+        name: '[settings]',
+        help: '9600,7E1: settings that the program cannot set (default: those of the profile, else as they are)',
+      },
+    ],
+    options,
+    notes: `The line is held for you until the command ends. Speed and flow control follow the program; data bits, parity and stop
+bits do not, nor do break, DTR and RTS: programs that set those need lineside rfc2217.\n`,
+    examples: [
+      'lineside attach',
+      'lineside attach 9600,7E1 --link ~/dev/ttyBOX7',
+      'lineside attach --profile press-04 --wait',
+    ],
+    what: 'attach the line',
+    endsOnCtrlC: () => true,
+    run: (call: Call<Options>, args) => new Attachment(call, args).run(),
+  },
+];
+
+class Attachment {
+  readonly #call: Call<Options>;
+  readonly #asked: Partial<Settings>;
+  #pty: SerialPty | undefined;
+  #taken: TakenPort | undefined;
+  #set: PtySettings | undefined;
+  #unsent = 0;
+
+  constructor(call: Call<Options>, { settings }: Args) {
+    if (process.platform !== 'linux') throw usageFailure('attach runs on Linux', 'Elsewhere: lineside rfc2217.');
+    if (call.json) throw usageFailure('attach has no JSON');
+    this.#call = call;
+    this.#asked = askedSettings(settings ?? call.profile()?.settings);
+  }
+
+  async run(): Promise<number> {
+    const { options: given, out, stop } = this.#call;
+    const first = await this.#connect('');
+    const { SerialPty: Pty } = await import('./pty.ts');
+    const pty = new Pty({ ...first.taken.settings }, this.#call.io.clock, (bytes) => this.#fromProgram(bytes));
+    this.#pty = pty;
+    this.#set = pty.settings();
+    const look = this.#followSettings();
+    let unlink: (() => void) | undefined;
+    try {
+      unlink = given.link === undefined ? undefined : link(given.link, pty.path);
+      await out.write(`${given.link ?? pty.path} is ${first.taken.name}; Ctrl-C ends it\n`);
+      for (let { gone, taken } = first; ; ) {
+        const why = await Promise.race([gone, aborted(stop)]);
+        await this.#leave(taken.remote);
+        stop.throwIfAborted();
+        if (given.wait !== true)
+          throw new CliFailure('unreachable', 'LOST', why, { next: 'Attach again, or use --wait.' });
+        await this.#say(`${why}: programs wait`);
+        ({ gone, taken } = await this.#connectAgain(taken.ticket));
+        await this.#say('connected again');
+        pty.resumeReading();
+      }
+    } finally {
+      look.cancel();
+      unlink?.();
+      pty.close();
+      await this.#taken?.remote.end();
+    }
+  }
+
+  /** Answers when the port is held; `gone` resolves when it is not usable any more: why. */
+  async #connect(ticket: string): Promise<Connected> {
+    const gone = Promise.withResolvers<string>();
+    const events = {
+      received: (bytes: Uint8Array) => this.#pty?.write(bytes),
+      event: (event: lineside.v1.LineEvent.$Shape) => {
+        if (isGone(event)) gone.resolve('the port is not open any more');
+        if (event.lostBytes != null) gone.resolve(`the program left ${counted(event.lostBytes, 'byte')} unread`);
+      },
+    };
+    const taken = await takePort(this.#call, events, ticket);
+    void taken.remote.ended.then((why) => gone.resolve(endText(why)));
+    if (Object.keys(this.#asked).length > 0) await taken.remote.command({ settings: this.#asked });
+    this.#taken = taken;
+    return { taken, gone: gone.promise };
+  }
+
+  /** Until the box is back. Throws if somebody else holds the line then. */
+  async #connectAgain(earlier: string): Promise<Connected> {
+    const { io, stop } = this.#call;
+    let ticket = earlier;
+    for (let attempt = 0; ; attempt++) {
+      await pause(io.clock, backoffMs(attempt, firstRetryMs, longestRetryMs), stop);
+      stop.throwIfAborted();
+      try {
+        (await this.#call.service()).drop();
+        const again = await this.#connect(ticket);
+        if (this.#set !== undefined) await again.taken.remote.command({ settings: { ...this.#set } });
+        return again;
+      } catch (error) {
+        const isHeld = error instanceof CliFailure && error.code === 'HELD';
+        if (!(error instanceof CliFailure) || error.outcome === 'denied' || (isHeld && ticket === '')) throw error;
+        // The earlier hold has ended with the box's restart: a new one.
+        if (isHeld) ticket = '';
+      }
+    }
+  }
+
+  async #leave(remote: RemotePort): Promise<void> {
+    this.#pty?.pauseReading();
+    this.#taken = undefined;
+    await remote.end();
+    const unsent = this.#unsent;
+    this.#unsent = 0;
+    if (unsent > 0) await this.#say(`${counted(unsent, 'byte')} did not reach the port, and are not sent again`);
+  }
+
+  #say(text: string): Promise<void> {
+    return this.#call.err.write(`${text}\n`);
+  }
+
+  /** In the order of the program: its settings first, then what it wrote with them. */
+  #fromProgram(bytes: Buffer): void {
+    const [remote, pty] = [this.#taken?.remote, this.#pty];
+    if (remote === undefined || pty === undefined) return void (this.#unsent += bytes.length);
+    this.#follow(remote, pty);
+    const sent = remote.send(bytes).catch(() => {
+      this.#unsent += bytes.length;
+    });
+    if (isFull(remote)) pty.pauseReading();
+    void sent.then(() => {
+      if (remote === this.#taken?.remote && !isFull(remote)) pty.resumeReading();
+    });
+  }
+
+  #followSettings(): Timer {
+    const { clock } = this.#call.io;
+    let timer: Timer;
+    const look = (): void => {
+      timer = clock.timer(lookMs, look);
+      if (this.#taken !== undefined && this.#pty !== undefined) this.#follow(this.#taken.remote, this.#pty);
+    };
+    look();
+    return { cancel: () => timer.cancel() };
+  }
+
+  #follow(remote: RemotePort, pty: SerialPty): void {
+    const now = pty.settings();
+    if (now.baudRate === this.#set?.baudRate && now.flowControl === this.#set.flowControl) return;
+    this.#set = now;
+    // Speed 0 is how programs drop DTR.
+    if (now.baudRate === 0) return;
+    remote
+      .command({ settings: { ...now, drain: true } })
+      .catch((error: unknown) => this.#say(`settings not taken: ${safeText(messageOf(error))}`));
+  }
+}
+
+function askedSettings(text: string | undefined): Partial<Settings> {
+  if (text === undefined) return {};
+  const { parity, stopBits: stops, ...rest } = parseSettings(text);
+  return {
+    ...rest,
+    ...(parity !== undefined && { parity: parities.indexOf(parity) }),
+    ...(stops !== undefined && { stopBits: stopBits.indexOf(stops) }),
+  };
+}
+
+/** Answers how to remove it. Replaces nothing but a link to a terminal that is gone. */
+function link(path: string, target: string): () => void {
+  const before = lstatSync(path, { throwIfNoEntry: false });
+  if (before !== undefined) {
+    const isDead =
+      before.isSymbolicLink() &&
+      /^\/dev\/pts\/\d+$/.test(readlinkSync(path)) &&
+      !statSync(path, { throwIfNoEntry: false });
+    if (!isDead)
+      throw new CliFailure('refused', 'EXISTS', `${path} is there already`, {
+        next: 'Remove it, or choose another name.',
+      });
+    rmSync(path);
+  }
+  symlinkSync(target, path);
+  return () => {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() && readlinkSync(path) === target) rmSync(path);
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<string> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve('');
+    signal.addEventListener('abort', () => resolve(''), { once: true });
+  });
+}

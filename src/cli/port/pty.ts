@@ -1,0 +1,105 @@
+/**
+ * A pseudo-terminal of this machine that programs use as a serial port. Linux keeps of their settings the speed and the flow
+ * control alone: it drops parity, 7 data bits, break and the modem lines.
+ */
+import { closeSync, constants, openSync } from 'node:fs';
+import { ReadStream } from 'node:tty';
+import { type Clock, pause } from '../../shared/base/clock.ts';
+import { ioctl, openMaster, writeSome } from '../../shared/base/libc.ts';
+
+const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
+/** struct termios2 (asm-generic/termbits.h): flags, c_line and c_cc[19], two speeds. */
+const TERMIOS_BYTES = 44;
+const TCGETS2 = 0x802c542a;
+const TCSETS2 = 0x402c542b;
+const [IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED] = [0, 4, 8, 12, 36, 40] as const;
+const CBAUD = 0o010017;
+const BOTHER = 0o010000;
+const CRTSCTS = 0o20000000000;
+const IXON = 0o002000;
+const IXOFF = 0o010000;
+/** Between two attempts to hand over what the program does not read. */
+const FIRST_RETRY_MS = 1;
+const MAX_RETRY_MS = 64;
+
+/** Numbers of FlowControl. */
+export interface PtySettings {
+  readonly baudRate: number;
+  readonly flowControl: number;
+}
+
+export class SerialPty {
+  /** "/dev/pts/7". */
+  readonly path: string;
+  readonly #clock: Clock;
+  readonly #master: number;
+  readonly #slave: number;
+  readonly #stream: ReadStream;
+  readonly #closed = new AbortController();
+
+  /** `take`: what the program writes. */
+  constructor(settings: PtySettings, clock: Clock, take: (bytes: Buffer) => void) {
+    const { master, slavePath } = openMaster(FLAGS);
+    this.path = slavePath;
+    this.#clock = clock;
+    this.#master = master;
+    // While a slave is open the program may close the port and open it again.
+    this.#slave = openSync(slavePath, FLAGS);
+    this.#setRaw(settings);
+    this.#stream = new ReadStream(master);
+    this.#stream.on('error', () => {});
+    this.#stream.on('data', take);
+  }
+
+  /** As the program has set them. */
+  settings(): PtySettings {
+    const termios = this.#termios();
+    const [iflag, cflag] = [termios.readUInt32LE(IFLAG), termios.readUInt32LE(CFLAG)];
+    const software = (iflag & (IXON | IXOFF)) === 0 ? 0 : 2;
+    return { baudRate: termios.readUInt32LE(OSPEED), flowControl: (cflag & CRTSCTS) === 0 ? software : 1 };
+  }
+
+  pauseReading(): void {
+    this.#stream.pause();
+  }
+
+  resumeReading(): void {
+    this.#stream.resume();
+  }
+
+  /** Resolves when the terminal has taken it: the program reads, or the port was closed. */
+  async write(bytes: Uint8Array): Promise<void> {
+    let retryMs = FIRST_RETRY_MS;
+    for (let at = 0; at < bytes.length && !this.#closed.signal.aborted; ) {
+      const taken = writeSome(this.#master, bytes.subarray(at));
+      at += taken;
+      if (taken > 0) retryMs = FIRST_RETRY_MS;
+      else {
+        await pause(this.#clock, retryMs, this.#closed.signal);
+        retryMs = Math.min(MAX_RETRY_MS, retryMs * 2);
+      }
+    }
+  }
+
+  /** The program sees a hang-up. */
+  close(): void {
+    if (this.#closed.signal.aborted) return;
+    this.#closed.abort();
+    closeSync(this.#slave);
+    this.#stream.destroy();
+  }
+
+  #termios(): Buffer {
+    const termios = Buffer.alloc(TERMIOS_BYTES);
+    ioctl(this.#slave, 'TCGETS2', TCGETS2, termios);
+    return termios;
+  }
+
+  #setRaw({ baudRate }: PtySettings): void {
+    const termios = this.#termios();
+    for (const flags of [IFLAG, OFLAG, LFLAG]) termios.writeUInt32LE(0, flags);
+    termios.writeUInt32LE(((termios.readUInt32LE(CFLAG) & ~CBAUD) | BOTHER) >>> 0, CFLAG);
+    for (const speed of [ISPEED, OSPEED]) termios.writeUInt32LE(baudRate, speed);
+    ioctl(this.#slave, 'TCSETS2', TCSETS2, termios);
+  }
+}

@@ -1,0 +1,96 @@
+/** `lineside attach` with a program that somebody else wrote (pyserial), and a box that goes away. */
+import assert from 'node:assert/strict';
+import { existsSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+import { settingsOf } from '../../src/line/port/linux/termios.ts';
+import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { environment, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
+import { type Box, everythingAfter, openPort, startEchoBox } from './faults.ts';
+import { PYTHON } from './python.ts';
+import { runCli, startCli } from './run-cli.ts';
+
+async function attach({ daemon }: Box, link: string, ...more: readonly string[]) {
+  const running = startCli(['attach', '--config', daemon.configFile, '--link', link, ...more]);
+  await until('it is attached', () => running.stdout().includes(link) || assert.equal(running.stderr(), ''));
+  return running;
+}
+
+function python(path: string) {
+  const child = startProcess(PYTHON, [join(import.meta.dirname, 'attach_client.py'), path], environment());
+  const lines: string[] = [];
+  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  const complaints: string[] = [];
+  child.stderr?.on('data', (part) => complaints.push(String(part)));
+  const seen = (at: number) =>
+    until('what the program saw', () => {
+      assert.ok(child.exitCode === null || lines.length > at, complaints.join(''));
+      return lines[at] === undefined ? undefined : (JSON.parse(lines[at]) as Record<string, unknown>);
+    });
+  return { child, seen };
+}
+
+const sent = async ({ daemon }: Pick<Box, 'daemon'>): Promise<string> => {
+  const entries = await everythingAfter(daemon.client, 0);
+  return entries
+    .flatMap(({ entry }) => (entry?.dir === 0 ? [Buffer.from(entry.rawData ?? []).toString('latin1')] : []))
+    .join('');
+};
+
+test('a program has every byte and sets the speed; settings it cannot set come from the command; it is hung up on when the box is gone', async () => {
+  const box = await startEchoBox();
+  const link = join(temporaryDirectory(), 'ttyBOX');
+  const attached = await attach(box, link, '9600,7E1');
+  const program = python(link);
+  assert.deepEqual(await program.seen(0), { echo: true, after: 'after the change' });
+  assert.equal(settingsOf(getTermios(box.pty.masterFd), false).baudRate, 57_600);
+  const { holder, effective } = await box.daemon.client.line.getStatus({});
+  assert.equal(holder?.name, 'local');
+  assert.deepEqual([effective?.baudRate, effective?.dataBits, effective?.parity], [57_600, 7, 1]);
+  const other = await runCli(['attach', '--config', box.daemon.configFile]);
+  assert.equal(other.status, 1);
+  assert.match(other.stderr, /cannot attach the line: the line is held by local since \d\d:\d\d UTC/);
+  await box.daemon.kill();
+  assert.equal(await until('the command has ended', () => attached.process.exitCode ?? undefined), 3);
+  program.child.stdin?.write('\n');
+  assert.equal((await program.seen(1))['end'], 'hang-up');
+  assert.equal(existsSync(link), false);
+});
+
+test('--wait: the program waits for a box that starts again; what it writes then is sent once', async () => {
+  const box = await startEchoBox();
+  const link = join(temporaryDirectory(), 'ttyBOX');
+  const attached = await attach(box, link, '--wait');
+  const program = python(link);
+  await program.seen(0);
+  await box.daemon.stop();
+  await until('it says so', () => attached.stderr().includes('programs wait'));
+  program.child.stdin?.write('\n');
+  const again = await startDaemon({ dir: box.daemon.dir });
+  await openPort(again.client, box.pty.portName);
+  assert.equal((await program.seen(1))['end'], 'once');
+  assert.match(attached.stderr(), /connected again/);
+  await until('the log has it', async () => (await sent({ daemon: again })).endsWith('once'));
+  assert.equal((await sent({ daemon: again })).split('once').length, 2);
+  assert.equal((await again.client.line.getStatus({})).effective?.baudRate, 57_600);
+  assert.equal(await attached.end('SIGINT'), 0);
+  await until('the hold has ended', async () => (await again.client.line.getStatus({})).holder === null);
+  await again.stop();
+});
+
+test('a link replaces nothing but one to a terminal that is gone', async () => {
+  const box = await startEchoBox();
+  const dir = temporaryDirectory();
+  const [file, dead] = [join(dir, 'file'), join(dir, 'dead')];
+  writeFileSync(file, 'precious');
+  symlinkSync('/dev/pts/999999', dead);
+  const refused = await runCli(['attach', '--config', box.daemon.configFile, '--link', file]);
+  assert.match(refused.stderr, /file is there already/);
+  const attached = await attach(box, dead);
+  assert.notEqual(readlinkSync(dead), '/dev/pts/999999');
+  assert.equal(await attached.end('SIGINT'), 0);
+  assert.equal(existsSync(dead), false);
+  await box.daemon.stop();
+});
