@@ -7,7 +7,7 @@ import { memoryLine, nodeAlone, type Resident, residentOf } from '../processes.t
 import type { Row } from '../table.ts';
 import { type RowsHub, withHub } from './hub.ts';
 
-const AIM_MB = 60;
+const AIM_MB = 45;
 /** What the start left behind has been collected by then, or stays. */
 const SETTLE_MS = 10_000;
 
