@@ -23,7 +23,7 @@ type Options = Given<typeof options>;
 export const rfc2217Commands: readonly Entry[] = [
   {
     command: 'rfc2217',
-    help: 'the line as a serial port for programs of this machine (RFC 2217): pyserial, PuTTY, socat, hub4com',
+    help: 'the line as a serial port for programs of this machine (RFC 2217): pyserial, PuTTY, socat',
     options,
     notes:
       'One program at a time; while it is connected the line is held for it. Every user of this machine can connect.\n',
