@@ -1,6 +1,7 @@
 /** `lineside attach` with a program that somebody else wrote (pyserial), and a box that goes away. */
 import assert from 'node:assert/strict';
-import { existsSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { constants, existsSync, openSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
@@ -8,7 +9,7 @@ import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
-import { type Box, everythingAfter, openPort, startEchoBox } from './faults.ts';
+import { type Box, everythingAfter, openPort, startBox, startEchoBox } from './faults.ts';
 import { PYTHON } from './python.ts';
 import { runCli, startCli } from './run-cli.ts';
 
@@ -94,3 +95,42 @@ test('a link replaces nothing but one to a terminal that is gone', async () => {
   assert.equal(existsSync(dead), false);
   await box.daemon.stop();
 });
+
+test('stty is followed; each change applies to what is written after it', async () => {
+  const box = await startBox({}, undefined, false);
+  const seen: string[] = [];
+  box.pty.onData((bytes) =>
+    seen.push(`${Buffer.from(bytes).toString()} at ${settingsOf(getTermios(box.pty.masterFd), false).baudRate}`),
+  );
+  const link = join(temporaryDirectory(), 'ttyBOX');
+  const attached = await attach(box, link);
+  for (const rate of ['300', '19200', '9600']) {
+    assert.equal(
+      spawnSync('sh', ['-c', `stty ${rate} && printf x >&0`], { stdio: [openTty(link), 'pipe', 'pipe'] }).status,
+      0,
+    );
+    await until('it comes', () => seen.at(-1) === `x at ${rate}`);
+  }
+  assert.equal(seen.length, 3);
+  assert.equal(await attached.end('SIGINT'), 0);
+  await box.daemon.stop();
+});
+
+test('a killed command leaves a link that the next one replaces, though its terminal has the same number', async () => {
+  const box = await startEchoBox();
+  const link = join(temporaryDirectory(), 'ttyBOX');
+  const killed = await attach(box, link);
+  const held = readlinkSync(link);
+  await killed.end('SIGKILL');
+  const again = await until('the hold of the killed one ends', async () => {
+    await box.daemon.client.line.releaseHold({});
+    return await attach(box, link);
+  });
+  assert.match(held, /^\/dev\/pts\//);
+  assert.equal(await again.end('SIGINT'), 0);
+  await box.daemon.stop();
+});
+
+function openTty(link: string): number {
+  return openSync(link, constants.O_RDWR | constants.O_NOCTTY);
+}

@@ -63,6 +63,7 @@ class Attachment {
   #taken: TakenPort | undefined;
   #set: PtySettings | undefined;
   #unsent = 0;
+  #hasLostBytes = false;
 
   constructor(call: Call<Options>, { settings }: Args) {
     if (process.platform !== 'linux') throw usageFailure('attach runs on Linux', 'Elsewhere: lineside rfc2217.');
@@ -75,7 +76,9 @@ class Attachment {
     const { options: given, out, stop } = this.#call;
     const first = await this.#connect('');
     const { SerialPty: Pty } = await import('./pty.ts');
-    const pty = new Pty({ ...first.taken.settings }, this.#call.io.clock, (bytes) => this.#fromProgram(bytes));
+    const pty = new Pty({ ...first.taken.settings, ...this.#asked }, this.#call.io.clock, (bytes) =>
+      this.#fromProgram(bytes),
+    );
     this.#pty = pty;
     this.#set = pty.settings();
     const look = this.#followSettings();
@@ -87,7 +90,8 @@ class Attachment {
         const why = await Promise.race([gone, aborted(stop)]);
         await this.#leave(taken.remote);
         stop.throwIfAborted();
-        if (given.wait !== true)
+        // A program that waited would read on behind the bytes it lost.
+        if (given.wait !== true || this.#hasLostBytes)
           throw new CliFailure('unreachable', 'LOST', why, { next: 'Attach again, or use --wait.' });
         await this.#say(`${why}: programs wait`);
         ({ gone, taken } = await this.#connectAgain(taken.ticket));
@@ -109,7 +113,9 @@ class Attachment {
       received: (bytes: Uint8Array) => this.#pty?.write(bytes),
       event: (event: lineside.v1.LineEvent.$Shape) => {
         if (isGone(event)) gone.resolve('the port is not open any more');
-        if (event.lostBytes != null) gone.resolve(`the program left ${counted(event.lostBytes, 'byte')} unread`);
+        if (event.lostBytes == null) return;
+        this.#hasLostBytes = true;
+        gone.resolve(`the program left ${counted(event.lostBytes, 'byte')} unread`);
       },
     };
     const taken = await takePort(this.#call, events, ticket);
@@ -200,14 +206,17 @@ function askedSettings(text: string | undefined): Partial<Settings> {
   };
 }
 
-/** Answers how to remove it. Replaces nothing but a link to a terminal that is gone. */
+/**
+ * Answers how to remove it. Replaces nothing but a link to a terminal that is gone, or to this very one: the kernel uses the
+ * number of a killed command's terminal again.
+ */
 function link(path: string, target: string): () => void {
   const before = lstatSync(path, { throwIfNoEntry: false });
   if (before !== undefined) {
     const isDead =
       before.isSymbolicLink() &&
       /^\/dev\/pts\/\d+$/.test(readlinkSync(path)) &&
-      !statSync(path, { throwIfNoEntry: false });
+      (readlinkSync(path) === target || !statSync(path, { throwIfNoEntry: false }));
     if (!isDead)
       throw new CliFailure('refused', 'EXISTS', `${path} is there already`, {
         next: 'Remove it, or choose another name.',

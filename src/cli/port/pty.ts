@@ -95,10 +95,13 @@ export class SerialPty {
     return termios;
   }
 
-  #setRaw({ baudRate }: PtySettings): void {
+  /** With the port's own speed and flow control: the program's next ones are a change only if they differ. */
+  #setRaw({ baudRate, flowControl }: PtySettings): void {
     const termios = this.#termios();
     for (const flags of [IFLAG, OFLAG, LFLAG]) termios.writeUInt32LE(0, flags);
-    termios.writeUInt32LE(((termios.readUInt32LE(CFLAG) & ~CBAUD) | BOTHER) >>> 0, CFLAG);
+    if (flowControl === 2) termios.writeUInt32LE(IXON | IXOFF, IFLAG);
+    const rtsCts = flowControl === 1 ? CRTSCTS : 0;
+    termios.writeUInt32LE(((termios.readUInt32LE(CFLAG) & ~CBAUD) | BOTHER | rtsCts) >>> 0, CFLAG);
     for (const speed of [ISPEED, OSPEED]) termios.writeUInt32LE(baudRate, speed);
     ioctl(this.#slave, 'TCSETS2', TCSETS2, termios);
   }
