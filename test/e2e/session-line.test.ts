@@ -179,6 +179,28 @@ test('a hold: others are refused by name, it outlives its connection with its ti
   await daemon.stop();
 });
 
+test('a hold begins when nothing of others is under way: what waited is refused, the packet on the wire has ended', async () => {
+  const { daemon, pty } = await startBox({}, temporaryDirectory(), false);
+  const { client } = daemon;
+  const session = new Session(daemon);
+  await session.stands();
+  // Nobody reads at the other end: the first is stuck, the others wait.
+  const packets = [1, 2, 3].map((n) => client.serial.sendPacket({ payload: Buffer.alloc(30_000, n) }));
+  await until('two wait', async () => Number((await client.line.getStatus({})).counters?.txQueuedPackets) === 2);
+  const held = session.port.hold();
+  const answers = await Promise.all(packets.slice(1));
+  for (const { error } of answers) assert.match(error, /the line was taken by local/);
+  const bytes: Buffer[] = [];
+  pty.onData((part) => void bytes.push(Buffer.from(part)));
+  await held;
+  assert.equal((await packets[0])?.error, '');
+  await session.port.send(Buffer.from('mine'));
+  await until('all arrived', () => Buffer.concat(bytes).length === 30_004);
+  assert.equal(Buffer.concat(bytes).subarray(30_000).toString(), 'mine');
+  await session.port.end();
+  await daemon.stop();
+});
+
 test('a lost port, and one that is closed, are events; a command says that nothing is open', async () => {
   const { daemon, pty } = await startBox();
   const session = new Session(daemon);

@@ -29,10 +29,6 @@ export const LOG_ID_HEADER = 'lineside-log-id';
 
 export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
   const { line, hold, log, clock, errorMapper, subscriptions } = parts;
-  const unlessHeld = async (work: () => Promise<void>): Promise<void> => {
-    hold.check();
-    await work();
-  };
   return {
     listDevices: () =>
       errorMapper.answer(async () => {
@@ -43,10 +39,13 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
       }),
 
     open: (request: serial.SerialConfig, { trailer }: CallContext) =>
-      errorMapper.inContract(() => unlessHeld(() => line.open(request)), trailer),
+      errorMapper.inContract(() => line.open(request, () => hold.check()), trailer),
 
     close: (_request, { trailer }: CallContext) =>
-      errorMapper.inContract(() => unlessHeld(() => line.close()), trailer),
+      errorMapper.inContract(async () => {
+        hold.check();
+        await line.close();
+      }, trailer),
 
     getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 

@@ -197,8 +197,8 @@ export class Session {
 
   async #carryOut(command: lineside.v1.LineCommand): Promise<Result> {
     const { hold, line } = this.#parts;
-    const { stream, name } = this.#caller;
-    if (command.hold) return { ticket: hold.take(stream, name, command.hold.ticket) };
+    const { stream } = this.#caller;
+    if (command.hold) return this.#hold(command.hold.ticket);
     if (command.release) {
       hold.release(stream);
       return {};
@@ -217,6 +217,18 @@ export class Session {
     else if (command.break === false) this.#endBreak();
     else throw new LinesideError('INVALID_ARGUMENT', 'command: is none that is known');
     return {};
+  }
+
+  async #hold(asked: string): Promise<Result> {
+    const { hold, line } = this.#parts;
+    const { stream, name } = this.#caller;
+    const ticket = hold.take(stream, name, asked);
+    const taken = new LinesideError('NOT_SENT', `the line was taken by ${name}`);
+    // Without an open port, or one that is lost now, nothing of others waits.
+    await attempt(() => line.openPort())
+      ?.takeOver(this.#turn(), taken)
+      .catch(() => undefined);
+    return { ticket };
   }
 
   async #changeSettings(port: OpenPort, asked: lineside.v1.ChangeSettings): Promise<Result> {

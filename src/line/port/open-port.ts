@@ -1,4 +1,5 @@
 /** An open port, from its opening to its end: the device, its traffic, and what is done to it beside sending packets. */
+import type { LinesideError } from '../../shared/base/errors.ts';
 import type { ModemChanges, ModemLines, Turn } from './line.ts';
 import {
   changedConfig,
@@ -30,6 +31,12 @@ export class OpenPort {
   /** What the last Open asked for, with the settings that were changed in place since. */
   get config(): LineConfig {
     return this.#config;
+  }
+
+  /** From now on nothing of others is sent: what waits is refused with the reason, and the packet under way has ended. */
+  async takeOver(turn: Turn, reason: LinesideError): Promise<void> {
+    this.traffic.refuseOthers(turn.caller, reason);
+    await this.traffic.inTurn(turn, async () => {});
   }
 
   /** In place; what was received before belongs to the chunk before. SETTING_REFUSED: nothing was changed. */

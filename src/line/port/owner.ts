@@ -125,12 +125,15 @@ export class PortOwner {
     return this.#options.inventory.list();
   }
 
-  /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (Close came meanwhile), QUEUE_FULL. */
-  open(request: OpenRequest): Promise<void> {
+  /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (Close came meanwhile), QUEUE_FULL. `checkTurn` may throw when its turn has come. */
+  open(request: OpenRequest, checkTurn = (): void => {}): Promise<void> {
     if (this.#waitingOpens >= MAX_WAITING_OPENS)
       return Promise.reject(new LinesideError('QUEUE_FULL', `${MAX_WAITING_OPENS} calls of Open are waiting already`));
     this.#waitingOpens += 1;
-    const turn = this.#opens.then(() => this.#open(request));
+    const turn = this.#opens.then(() => {
+      checkTurn();
+      return this.#open(request);
+    });
     this.#opens = turn
       .catch(() => undefined)
       .then(() => {

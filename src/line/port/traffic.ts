@@ -102,6 +102,11 @@ export class Traffic {
     return this.#enqueue({ ...turn, payload: NOTHING, act }, undefined);
   }
 
+  /** Packets and commands of all others that wait are not done. */
+  refuseOthers(caller: string, reason: LinesideError): void {
+    for (const waiting of this.#queue.takeOthers(caller)) waiting.settle(reason);
+  }
+
   /** Packets of the caller that have not left the port are not sent; nor is what the kernel still holds. */
   purgeTransmit(caller: string): void {
     const purged = new LinesideError('NOT_SENT', 'the packet was purged before it was sent');
@@ -391,6 +396,10 @@ export class SendQueue<T extends Queued> {
     this.#byCaller.delete(caller);
     for (const item of own) this.#count(item);
     return own;
+  }
+
+  takeOthers(caller: string): readonly T[] {
+    return [...this.#byCaller.keys()].flatMap((other) => (other === caller ? [] : this.takeOf(other)));
   }
 
   /** Empties the queue and gives what waited, in turn order. */
