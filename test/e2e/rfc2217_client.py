@@ -1,6 +1,7 @@
 """Any program with pyserial, on rfc2217://: prints one JSON object of what it saw."""
 import json
 import sys
+import time
 
 import serial
 
@@ -29,8 +30,11 @@ seen["modem"] = [port.cts, port.dsr, port.ri, port.cd]
 print(json.dumps(seen), flush=True)
 sys.stdin.read()
 port.timeout = 20
+began = time.monotonic()
 try:
-    seen["end"] = len(port.read(1))
+    # pyserial shows a hang-up as an early end of a read that had begun, and as an error of the next.
+    got = port.read(1)
+    seen["end"] = "hang-up" if got == b"" and time.monotonic() - began < 15 else repr(got)
 except serial.SerialException:
     seen["end"] = "hang-up"
 print(json.dumps(seen), flush=True)
