@@ -5,6 +5,7 @@ import { constants, existsSync, openSync, readlinkSync, symlinkSync, writeFileSy
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
@@ -134,3 +135,27 @@ test('a killed command leaves a link that the next one replaces, though its term
 function openTty(link: string): number {
   return openSync(link, constants.O_RDWR | constants.O_NOCTTY);
 }
+
+test('while no program has the port open, bytes are dropped, and the next one gets what comes then', async () => {
+  const box = await startBox({}, undefined, false);
+  const link = join(temporaryDirectory(), 'ttyBOX');
+  const attached = await attach(box, link);
+  // More than all buffers on the way hold.
+  for (let n = 0; n < 300; n++) {
+    await box.pty.write(Buffer.alloc(4_000, n), AbortSignal.timeout(30_000));
+    await sleep(5);
+  }
+  const program =
+    "import sys,serial;p=serial.Serial(sys.argv[1],timeout=20);print('open',flush=True);print(p.read(5).decode(),flush=True)";
+  const child = startProcess(PYTHON, ['-c', program, link], environment());
+  const lines: string[] = [];
+  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  await until('the program has it open', () => lines[0] === 'open');
+  // A look finds a program that only reads within so long.
+  await sleep(300);
+  await box.pty.write(Buffer.from('fresh'), AbortSignal.timeout(10_000));
+  assert.equal(await until('the program has read', () => lines[1]), 'fresh');
+  assert.equal(attached.process.exitCode, null, attached.stderr());
+  assert.equal(await attached.end('SIGINT'), 0);
+  await box.daemon.stop();
+});

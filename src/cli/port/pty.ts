@@ -5,13 +5,16 @@
 import { closeSync, constants, openSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { type Clock, pause } from '../../shared/base/clock.ts';
-import { ioctl, openMaster, writeSome } from '../../shared/base/libc.ts';
+import { ioctl, ioctlValue, openMaster, writeSome } from '../../shared/base/libc.ts';
+import { holdersOf } from '../../shared/base/processes.ts';
 
 const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
 /** struct termios2 (asm-generic/termbits.h): flags, c_line and c_cc[19], two speeds. */
 const TERMIOS_BYTES = 44;
 const TCGETS2 = 0x802c542a;
 const TCSETS2 = 0x402c542b;
+const TCFLSH = 0x540b;
+const TCIFLUSH = 0;
 const [IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED] = [0, 4, 8, 12, 36, 40] as const;
 const CBAUD = 0o010017;
 const BOTHER = 0o010000;
@@ -21,6 +24,8 @@ const IXOFF = 0o010000;
 /** Between two attempts to hand over what the program does not read. */
 const FIRST_RETRY_MS = 1;
 const MAX_RETRY_MS = 64;
+/** Between two looks whether a program has opened it, while bytes are dropped. */
+const UNUSED_LOOK_MS = 250;
 
 /** Numbers of FlowControl. */
 export interface PtySettings {
@@ -36,6 +41,8 @@ export class SerialPty {
   readonly #slave: number;
   readonly #stream: ReadStream;
   readonly #closed = new AbortController();
+  /** Monotonic time of the last look that found no program; undefined: one has it open. */
+  #unusedAtMs: number | undefined;
 
   /** `take`: what the program writes. */
   constructor(settings: PtySettings, clock: Clock, take: (bytes: Buffer) => void) {
@@ -48,7 +55,10 @@ export class SerialPty {
     this.#setRaw(settings);
     this.#stream = new ReadStream(master);
     this.#stream.on('error', () => {});
-    this.#stream.on('data', take);
+    this.#stream.on('data', (bytes: Buffer) => {
+      this.#unusedAtMs = undefined;
+      take(bytes);
+    });
   }
 
   /** As the program has set them. */
@@ -67,14 +77,19 @@ export class SerialPty {
     this.#stream.resume();
   }
 
-  /** Resolves when the terminal has taken it: the program reads, or the port was closed. */
+  /**
+   * Resolves when the terminal has taken it: the program reads, or the port was closed. While no program has it open, bytes are dropped,
+   * as a serial port does.
+   */
   async write(bytes: Uint8Array): Promise<void> {
+    if (await this.#stillUnused()) return;
     let retryMs = FIRST_RETRY_MS;
     for (let at = 0; at < bytes.length && !this.#closed.signal.aborted; ) {
       const taken = writeSome(this.#master, bytes.subarray(at));
       at += taken;
       if (taken > 0) retryMs = FIRST_RETRY_MS;
       else {
+        if (retryMs === MAX_RETRY_MS && (await this.#isUnused())) return this.#dropInput();
         await pause(this.#clock, retryMs, this.#closed.signal);
         retryMs = Math.min(MAX_RETRY_MS, retryMs * 2);
       }
@@ -87,6 +102,22 @@ export class SerialPty {
     this.#closed.abort();
     closeSync(this.#slave);
     this.#stream.destroy();
+  }
+
+  /** As far as this user may see: a program of another user counts as none. */
+  async #isUnused(): Promise<boolean> {
+    const { holders } = await holdersOf('/proc', this.path);
+    this.#unusedAtMs = holders.length === 0 ? this.#clock.monoMs() : undefined;
+    return holders.length === 0;
+  }
+
+  async #stillUnused(): Promise<boolean> {
+    if (this.#unusedAtMs === undefined) return false;
+    return this.#clock.monoMs() - this.#unusedAtMs < UNUSED_LOOK_MS || (await this.#isUnused());
+  }
+
+  #dropInput(): void {
+    if (!this.#closed.signal.aborted) ioctlValue(this.#slave, 'TCFLSH', TCFLSH, TCIFLUSH);
   }
 
   #termios(): Buffer {
