@@ -51,6 +51,8 @@ function python(port: number) {
   return { child, seen };
 }
 
+const WILL_COM_PORT = Buffer.from([255, 251, 44]);
+
 async function dial(port: number): Promise<Socket> {
   const socket = connect({ host: '127.0.0.1', port });
   socket.on('error', () => {});
@@ -97,6 +99,7 @@ test('nothing goes to the line before telnet was answered: a web page that posts
   await closed(stranger);
   await until('it says so', () => said.some((line) => /does not speak telnet/.test(line)));
   assert.equal((await everythingAfter(box.daemon.client, 0)).length, 0);
+  assert.ok(!box.daemon.logLines.some((line) => line.includes('line held')), 'nor was the line taken');
   // The line is free again, with the settings that it had.
   await openPort(box.daemon.client, box.pty.portName);
   await box.daemon.stop();
@@ -140,9 +143,11 @@ test('somebody else holds the line: the program is hung up on, and the reason na
   const box = await startBox();
   const first = await serve(box);
   const holder = await dial(first.port);
-  await once(holder, 'data');
+  holder.write(WILL_COM_PORT);
+  await until('the line is held', async () => (await box.daemon.client.line.getStatus({})).holder?.name === 'local');
   const second = await serve(box);
   const refused = await dial(second.port);
+  refused.write(WILL_COM_PORT);
   await closed(refused);
   await until('it names the holder', () => second.said.some((line) => /held by local since \d\d:\d\d UTC/.test(line)));
   holder.destroy();

@@ -2,7 +2,7 @@
 import { lstatSync, readlinkSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { pause, type Timer } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
@@ -118,14 +118,22 @@ class Attachment {
         gone.resolve(`the program left ${counted(event.lostBytes, 'byte')} unread`);
       },
     };
-    const taken = await takePort(this.#call, events, ticket);
+    const taken = await takePort(this.#call, { events, modemLines: false, ticket });
     void taken.remote.ended.then((why) => gone.resolve(endText(why)));
-    if (Object.keys(this.#asked).length > 0) await taken.remote.command({ settings: this.#asked });
+    // Again after a loss: as the program has set them.
+    const settings = { ...this.#asked, ...this.#set };
+    try {
+      if (Object.keys(settings).length > 0) await taken.remote.command({ settings });
+    } catch (error) {
+      await taken.remote.end();
+      const outcome = error instanceof LinesideError && error.code === 'NOT_SENT' ? 'unreachable' : 'refused';
+      throw new CliFailure(outcome, 'SETTINGS', safeText(messageOf(error)));
+    }
     this.#taken = taken;
     return { taken, gone: gone.promise };
   }
 
-  /** Until the box is back. Throws if somebody else holds the line then. */
+  /** Until the box is back and its port is open. Throws what will not go away by itself: another one's hold, a token that was revoked. */
   async #connectAgain(earlier: string): Promise<Connected> {
     const { io, stop } = this.#call;
     let ticket = earlier;
@@ -134,14 +142,12 @@ class Attachment {
       stop.throwIfAborted();
       try {
         (await this.#call.service()).drop();
-        const again = await this.#connect(ticket);
-        if (this.#set !== undefined) await again.taken.remote.command({ settings: { ...this.#set } });
-        return again;
+        return await this.#connect(ticket);
       } catch (error) {
-        const isHeld = error instanceof CliFailure && error.code === 'HELD';
-        if (!(error instanceof CliFailure) || error.outcome === 'denied' || (isHeld && ticket === '')) throw error;
+        if (!(error instanceof CliFailure)) throw error;
         // The earlier hold has ended with the box's restart: a new one.
-        if (isHeld) ticket = '';
+        if (error.code === 'HELD' && ticket !== '') ticket = '';
+        else if (error.outcome !== 'unreachable' && error.outcome !== 'closed') throw error;
       }
     }
   }

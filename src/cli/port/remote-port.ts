@@ -102,7 +102,8 @@ export class RemotePort {
     this.#isEnding = true;
     this.#cancel.abort();
     this.#wake();
-    await this.ended;
+    // What is not taken may be waited for without an end.
+    await endsWithin(systemClock, RELEASE_MS, this.ended);
   }
 
   #ask(request: Request): Promise<lineside.v1.SessionResponse.$Shape> {
@@ -127,9 +128,13 @@ export class RemotePort {
 
   #deliver(bytes: number, take: () => void | Promise<void>): void {
     this.#untakenBytes += bytes;
-    this.#delivered = this.#delivered.then(take).finally(() => {
-      this.#untakenBytes -= bytes;
-    });
+    this.#delivered = this.#delivered
+      .then(take)
+      // Who takes is gone.
+      .catch(() => this.#cancel.abort())
+      .finally(() => {
+        this.#untakenBytes -= bytes;
+      });
   }
 
   async #run(responses: AsyncIterable<lineside.v1.SessionResponse.$Shape>): Promise<unknown> {
@@ -186,8 +191,16 @@ export function isFull({ unansweredBytes, unanswered }: RemotePort): boolean {
   return unansweredBytes >= maxUnansweredBytes || unanswered >= maxUnanswered;
 }
 
-/** Takes the line with a hold, or takes the ticket's up again. Throws CliFailure: it is not open, has a packet size, or somebody else holds it. */
-export async function takePort(call: Call<object>, events: RemotePortEvents, ticket = ''): Promise<TakenPort> {
+interface Take {
+  readonly events: RemotePortEvents;
+  /** See RemotePort. */
+  readonly modemLines: boolean;
+  /** '': a new hold. */
+  readonly ticket: string;
+}
+
+/** Takes the line with a hold. Throws CliFailure: it is not open, has a packet size, is HELD, or the connection was LOST. */
+export async function takePort(call: Call<object>, { events, modemLines, ticket }: Take): Promise<TakenPort> {
   const { requested, effective } = await call.line(({ line }, options) => line.getStatus({}, options));
   if (requested == null || effective == null) checkAnswer({ status: 4, error: 'no port is open' });
   if (requested?.packetSize)
@@ -195,13 +208,15 @@ export async function takePort(call: Call<object>, events: RemotePortEvents, tic
       next: 'Open it without --packet-size: programs send any number of bytes.',
     });
   const { line } = await (await call.service()).channel();
-  const remote = new RemotePort(line, true, events);
+  const remote = new RemotePort(line, modemLines, events);
   let held: string;
   try {
     held = await remote.hold(ticket);
   } catch (error) {
     await remote.end();
-    throw new CliFailure('refused', 'HELD', safeText(messageOf(error)));
+    const isLost = error instanceof LinesideError && error.code === 'NOT_SENT';
+    const [outcome, code] = isLost ? (['unreachable', 'LOST'] as const) : (['refused', 'HELD'] as const);
+    throw new CliFailure(outcome, code, safeText(messageOf(error)));
   }
   return { remote, ticket: held, settings: settingsOf(effective ?? {}), name: safeText(requested?.portName ?? '') };
 }

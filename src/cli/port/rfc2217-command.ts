@@ -1,6 +1,7 @@
 /** rfc2217: the box's port for programs of this machine that speak RFC 2217, on a loopback address. */
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
+import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
@@ -9,7 +10,10 @@ import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { endText, isFull, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
-import { Rfc2217, settingsOf } from './rfc2217.ts';
+import { checkTelnet, Rfc2217, settingsOf } from './rfc2217.ts';
+
+/** A program answers the negotiation at once; a connection that says nothing is not to keep others out. */
+const maxSilenceMs = 10_000;
 
 const options = [
   option('--listen <address>', 'where programs connect to: host:port, or :port for 127.0.0.1', {
@@ -96,39 +100,46 @@ class Client {
     }
   }
 
-  /** Answers why it ended; '': the program closed it. */
+  /** Answers why it ended; '': the program closed it. The line is taken only when the program has answered in telnet. */
   async #serve(): Promise<string> {
     const socket = this.#socket;
-    let protocol: Rfc2217 | undefined;
     const ended = Promise.withResolvers<string>();
-    const { remote, settings } = await takePort(this.#call, {
-      received: (bytes) => this.#toProgram(protocol, bytes),
-      event: (event) => {
-        if (isGone(event)) ended.resolve('the port is not open any more');
-        this.#event(protocol, event);
-      },
-    });
     socket.once('close', () => ended.resolve(''));
-    void remote.ended.then((why) => ended.resolve(why === undefined ? '' : endText(why)));
-    protocol = new Rfc2217({
+    socket.on('drain', () => this.#wake());
+    let remote: RemotePort | undefined;
+    const taken = (): RemotePort => {
+      if (remote === undefined) throw new Error('the line is not taken');
+      return remote;
+    };
+    const protocol = new Rfc2217({
       port: {
-        send: (bytes) => this.#send(remote, bytes),
-        command: (command) => this.#bounded(remote, remote.command(command)),
+        send: (bytes) => this.#send(taken(), bytes),
+        command: (command) => this.#bounded(taken(), taken().command(command)),
       },
-      settings,
       signature: 'lineside',
       write: (bytes) => void socket.write(bytes),
       onResume: () => this.#wake(),
     });
-    socket.on('data', (bytes: Buffer) => {
-      try {
-        protocol.take(bytes);
-      } catch (error) {
-        ended.resolve(messageOf(error));
-        socket.destroy();
-      }
+    const first = await firstBytes(socket, this.#call.io.clock);
+    if (first === undefined) return '';
+    checkTelnet(first);
+    const port = await takePort(this.#call, {
+      modemLines: true,
+      ticket: '',
+      events: {
+        received: (bytes) => this.#toProgram(protocol, bytes),
+        event: (event) => {
+          if (isGone(event)) ended.resolve('the port is not open any more');
+          this.#event(protocol, event);
+        },
+      },
     });
-    socket.on('drain', () => this.#wake());
+    remote = port.remote;
+    protocol.settingsAre(port.settings);
+    void remote.ended.then((why) => ended.resolve(why === undefined ? '' : endText(why)));
+    protocol.take(first);
+    socket.on('data', (bytes: Buffer) => protocol.take(bytes));
+    socket.resume();
     try {
       return await ended.promise;
     } finally {
@@ -176,6 +187,20 @@ class Client {
         `${counted(lostBytes, 'byte')} were not taken in time and are in the box's log alone\n`,
       );
   }
+}
+
+/** undefined: it was closed, or nothing came in time. What follows waits until resume(). */
+function firstBytes(socket: Socket, clock: Clock): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const done = (bytes?: Buffer): void => {
+      silent.cancel();
+      socket.pause();
+      resolve(bytes);
+    };
+    const silent = clock.timer(maxSilenceMs, () => done());
+    socket.once('close', () => done());
+    socket.once('data', done);
+  });
 }
 
 function addressOf(text: string): { readonly host: string; readonly port: number } {

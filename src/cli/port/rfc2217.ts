@@ -1,6 +1,6 @@
 /** RFC 2217 (serial port over telnet) for one client: what it asks for becomes commands of a port, and their results its answers. */
 import type { lineside } from '../../shared/proto/services.ts';
-import { negotiation, subnegotiation, type TelnetItem, TelnetParser, telnetData, type Verb } from './telnet.ts';
+import { IAC, negotiation, subnegotiation, type TelnetItem, TelnetParser, telnetData, type Verb } from './telnet.ts';
 
 type Command = lineside.v1.LineCommand.$Properties;
 type Modem = Partial<Record<'dtr' | 'rts' | Incoming, boolean | null>>;
@@ -74,7 +74,6 @@ type Incoming = keyof typeof modemBits;
 
 interface Rfc2217Options {
   readonly port: ControlledPort;
-  readonly settings: Settings;
   readonly signature: string;
   /** To the client. */
   readonly write: (bytes: Uint8Array) => void;
@@ -88,8 +87,7 @@ export class Rfc2217 {
   readonly #signature: string;
   readonly #onResume: () => void;
   readonly #parser = new TelnetParser();
-  #settings: Settings;
-  #negotiated = false;
+  #settings: Settings = settingsOf({});
   #comPort = false;
   readonly #said = new Set<string>();
   #modem: Modem = {};
@@ -100,9 +98,8 @@ export class Rfc2217 {
   #asked: Promise<unknown> = Promise.resolve();
   #suspended = false;
 
-  constructor({ port, settings, signature, write, onResume }: Rfc2217Options) {
+  constructor({ port, signature, write, onResume }: Rfc2217Options) {
     this.#port = port;
-    this.#settings = settings;
     this.#signature = signature;
     this.#write = write;
     this.#onResume = onResume;
@@ -115,7 +112,7 @@ export class Rfc2217 {
     return this.#suspended;
   }
 
-  /** Bytes from the client. Throws NoTelnet if it is none: nothing of it has gone to the port. */
+  /** Bytes from the client, after checkTelnet(). */
   take(bytes: Uint8Array): void {
     for (const item of this.#parser.push(bytes)) this.#item(item);
   }
@@ -138,14 +135,12 @@ export class Rfc2217 {
 
   #item(item: TelnetItem): void {
     if (item.kind === 'negotiate') return this.#negotiate(item.verb, item.option);
-    if (!this.#negotiated) throw new NoTelnet('it does not speak telnet');
     if (item.kind === 'sub') {
       if (item.option === COM_PORT) this.#subnegotiate(item.value);
     } else void this.#port.send(item.bytes.slice()).catch(ignore);
   }
 
   #negotiate(verb: Verb, which: number): void {
-    this.#negotiated = true;
     if (verb === 'will') this.#say(theirs.has(which) ? 'do' : 'dont', which);
     if (verb === 'do') this.#say(ours.has(which) ? 'will' : 'wont', which);
     if (which !== COM_PORT || (verb !== 'will' && verb !== 'do') || this.#comPort) return;
@@ -271,9 +266,11 @@ export class Rfc2217 {
   }
 }
 
-/** What the client of a port speaks is not telnet: a browser, a scanner, a program that wants a raw connection. */
-class NoTelnet extends Error {
-  override readonly name = 'NoTelnet';
+/** Throws unless a client begins with telnet: a browser, a scanner, a program that wants a raw connection does not. */
+export function checkTelnet(first: Uint8Array): void {
+  const [item] = new TelnetParser().push(first);
+  // A command may be cut after its first byte.
+  if (item === undefined ? first[0] !== IAC : item.kind !== 'negotiate') throw new Error('it does not speak telnet');
 }
 
 export function settingsOf(of: lineside.v1.EffectiveSettings.$Properties): Settings {

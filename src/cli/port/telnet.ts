@@ -1,6 +1,6 @@
 /** Telnet (RFC 854, 855) as bytes: what a client sends taken apart, and what a server sends put together. Pure and bounded. */
 
-const IAC = 255;
+export const IAC = 255;
 const SB = 250;
 const SE = 240;
 

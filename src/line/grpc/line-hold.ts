@@ -35,7 +35,7 @@ export class LineHold {
   readonly #onEnd: () => void;
   #held: Held | undefined;
 
-  /** `onEnd`: nobody holds the line any more. */
+  /** `onEnd`: the line is free again. */
   constructor(clock: Clock, logger: Logger, onEnd: () => void) {
     this.#clock = clock;
     this.#logger = logger;

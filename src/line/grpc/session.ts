@@ -4,7 +4,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LineState, Turn } from '../port/line.ts';
 import type { EffectiveSettings, OutgoingLines, SettingsChange } from '../port/line-config.ts';
-import type { OpenPort } from '../port/open-port.ts';
+import type { ModemState, OpenPort } from '../port/open-port.ts';
 import { readBatches } from './batches.ts';
 import { sessionResponse } from './encode.ts';
 import { MAX_SESSION_OUTSTANDING, MODEM_LOOK_MS } from './limits.ts';
@@ -176,7 +176,7 @@ export class Session {
     let timer: Timer;
     const look = (): void => {
       timer = clock.timer(MODEM_LOOK_MS, look);
-      const now = attempt(() => line.openPort().modemState());
+      const now = attempt(() => line.openPort().modemState(before));
       const change = now && modemChange(before, now);
       if (change !== undefined) queue.event({ modemLines: change });
       before = now;
@@ -271,8 +271,6 @@ export class Session {
     this.#change = Promise.withResolvers();
   }
 }
-
-type ModemState = ReturnType<OpenPort['modemState']>;
 
 /** undefined: nothing changed. */
 function modemChange(before: ModemState | undefined, now: ModemState): lineside.v1.ModemChange.$Properties | undefined {

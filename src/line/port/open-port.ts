@@ -1,4 +1,5 @@
 /** An open port, from its opening to its end: the device, its traffic, and what is done to it beside sending packets. */
+import { isDeepStrictEqual } from 'node:util';
 import type { LinesideError } from '../../shared/base/errors.ts';
 import type { ModemChanges, ModemLines, Turn } from './line.ts';
 import {
@@ -13,6 +14,11 @@ import type { Traffic } from './traffic.ts';
 
 /** A break of a session that was forgotten: the longest that makes sense on any line is a few hundred milliseconds. */
 export const MAX_BREAK_MS = 5_000;
+
+export interface ModemState {
+  readonly lines: ModemLines;
+  readonly changes: ModemChanges | undefined;
+}
 
 /** Throws and rejects with NOT_CONNECTED, NOT_SENT, WRITE_TIMEOUT, UNSUPPORTED, PORT_IO. */
 export class OpenPort {
@@ -84,13 +90,18 @@ export class OpenPort {
     this.traffic.purgeTransmit(caller);
   }
 
-  /** Bytes that have arrived and that nobody was given yet. */
+  /** Bytes that have arrived and were not handed out yet. */
   untaken(): number {
     return this.device.untaken();
   }
 
-  /** The lines as they are, and how often each of the incoming ones has changed, where the driver counts that. */
-  modemState(): { readonly lines: ModemLines; readonly changes: ModemChanges | undefined } {
-    return { lines: this.device.modemLines(), changes: this.device.modemChanges() };
+  /**
+   * The lines as they are, and how often each of the incoming ones has changed, where the driver counts that: then the device is
+   * asked only after a change. To ask a USB adapter is a transfer of a millisecond or more, on the thread that reads.
+   */
+  modemState(before: ModemState | undefined): ModemState {
+    const changes = this.device.modemChanges();
+    if (before !== undefined && changes !== undefined && isDeepStrictEqual(changes, before.changes)) return before;
+    return { lines: this.device.modemLines(), changes };
   }
 }

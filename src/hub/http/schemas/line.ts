@@ -88,7 +88,7 @@ export const lineComponents = {
   LineStatus: messageSchema('LineStatus', {
     requested: orNull(exact({ ...config, packetSize }), 'What it was opened with; null: it is closed.'),
     effective: orNull(messageSchema('EffectiveSettings'), 'What the line runs with; null: it is not open.'),
-    holder: orNull(messageSchema('Holder'), 'Who holds the line; null: nobody.'),
+    holder: orNull(messageSchema('Holder'), 'Who holds the line; null: no one.'),
     kernel: orNull(
       messageSchema('KernelCounters'),
       'Counted by the driver since it was loaded; null: it does not count.',
