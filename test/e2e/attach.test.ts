@@ -11,27 +11,13 @@ import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { type Box, everythingAfter, openPort, startBox, startEchoBox } from './faults.ts';
-import { PYTHON } from './python.ts';
+import { PYTHON, startSeeing } from './python.ts';
 import { runCli, startCli } from './run-cli.ts';
 
 async function attach({ daemon }: Box, link: string, ...more: readonly string[]) {
   const running = startCli(['attach', '--config', daemon.configFile, '--link', link, ...more]);
   await until('it is attached', () => running.stdout().includes(link) || assert.equal(running.stderr(), ''));
   return running;
-}
-
-function python(path: string) {
-  const child = startProcess(PYTHON, [join(import.meta.dirname, 'attach_client.py'), path], environment());
-  const lines: string[] = [];
-  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
-  const complaints: string[] = [];
-  child.stderr?.on('data', (part) => complaints.push(String(part)));
-  const seen = (at: number) =>
-    until('what the program saw', () => {
-      assert.ok(child.exitCode === null || lines.length > at, complaints.join(''));
-      return lines[at] === undefined ? undefined : (JSON.parse(lines[at]) as Record<string, unknown>);
-    });
-  return { child, seen };
 }
 
 const sent = async ({ daemon }: Pick<Box, 'daemon'>): Promise<string> => {
@@ -45,7 +31,7 @@ test('a program has every byte and sets the speed; settings it cannot set come f
   const box = await startEchoBox();
   const link = join(temporaryDirectory(), 'ttyBOX');
   const attached = await attach(box, link, '9600,7E1');
-  const program = python(link);
+  const program = startSeeing('attach_client.py', link);
   assert.deepEqual(await program.seen(0), { echo: true, after: 'after the change' });
   assert.equal(settingsOf(getTermios(box.pty.masterFd), false).baudRate, 57_600);
   const { holder, effective } = await box.daemon.client.line.getStatus({});
@@ -65,7 +51,7 @@ test('--wait: the program waits for a box that starts again; what it writes then
   const box = await startEchoBox();
   const link = join(temporaryDirectory(), 'ttyBOX');
   const attached = await attach(box, link, '--wait');
-  const program = python(link);
+  const program = startSeeing('attach_client.py', link);
   await program.seen(0);
   await box.daemon.stop();
   await until('it says so', () => attached.stderr().includes('programs wait'));

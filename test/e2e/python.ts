@@ -6,7 +6,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { within } from '../../src/shared/base/wait.fixture.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { environment, ROOT, startProcess, temporaryDirectory } from './daemon.ts';
 
 export const PYTHON = '/usr/bin/python3';
@@ -72,4 +72,19 @@ export async function consume(
   const [complaint] = await within('the consumer', Promise.all([text(stderr), once(child, 'close')]), limitMs);
   if (end === undefined) throw new Error(`the consumer did not complete:\n${complaint}`);
   return { lines, end };
+}
+
+/** A program of this folder that prints what it saw, a JSON object to a line; it ends with the file. */
+export function startSeeing(name: string, argument: string) {
+  const child = startProcess(PYTHON, [join(import.meta.dirname, name), argument], environment());
+  const lines: string[] = [];
+  const complaints: string[] = [];
+  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  child.stderr?.on('data', (part) => complaints.push(String(part)));
+  const seen = (at: number) =>
+    until('what the program saw', () => {
+      assert.ok(child.exitCode === null || lines.length > at, complaints.join(''));
+      return lines[at] === undefined ? undefined : (JSON.parse(lines[at]) as Record<string, unknown>);
+    });
+  return { child, seen };
 }

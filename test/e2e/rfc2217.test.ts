@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, test } from 'node:test';
 import { settingsOf } from '../../src/line/port/linux/termios.ts';
@@ -11,7 +10,7 @@ import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess } from './daemon.ts';
 import { type Box, everythingAfter, openPort, startBox, startEchoBox } from './faults.ts';
-import { PYTHON } from './python.ts';
+import { startSeeing } from './python.ts';
 
 const ended: (() => void)[] = [];
 after(() => {
@@ -32,25 +31,6 @@ async function serve({ daemon }: Box, ...more: readonly string[]) {
   return { child, port, said: err ?? [] };
 }
 
-function python(port: number) {
-  const child = startProcess(
-    PYTHON,
-    [join(import.meta.dirname, 'rfc2217_client.py'), `rfc2217://127.0.0.1:${port}`],
-    environment(),
-  );
-  ended.push(() => child.kill('SIGKILL'));
-  const lines: string[] = [];
-  if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
-  const complaints: string[] = [];
-  child.stderr?.on('data', (part) => complaints.push(String(part)));
-  const seen = (at: number) =>
-    until('what the program saw', () => {
-      assert.ok(child.exitCode === null || lines.length > at, complaints.join(''));
-      return lines[at] === undefined ? undefined : (JSON.parse(lines[at]) as Record<string, unknown>);
-    });
-  return { child, seen };
-}
-
 const WILL_COM_PORT = Buffer.from([255, 251, 44]);
 
 async function dial(port: number): Promise<Socket> {
@@ -69,7 +49,7 @@ function closed(socket: Socket): Promise<unknown> {
 test('pyserial on rfc2217: every byte, settings in place, purge, modem lines; a hang-up when the box is gone', async () => {
   const box = await startEchoBox();
   const { child, port, said } = await serve(box);
-  const program = python(port);
+  const program = startSeeing('rfc2217_client.py', `rfc2217://127.0.0.1:${port}`);
   assert.deepEqual(await program.seen(0), {
     echo: true,
     after: 'after the change',
