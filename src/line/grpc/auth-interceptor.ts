@@ -10,6 +10,7 @@ import type { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
 import { GatedCall } from '../../shared/auth/gated-call.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Turn } from '../port/line.ts';
 import type { Authenticator } from './access.ts';
 import { Connections } from './connection.ts';
 import { type Incoming, LargeMessages, type Receiving } from './large-messages.ts';
@@ -109,9 +110,14 @@ export function nameOf(context: CallContext): string {
   return context.metadata.get(NAME) ?? 'local';
 }
 
-export function deadlineMsOf(context: CallContext): number | undefined {
-  const text = context.metadata.get(DEADLINE);
-  return text === undefined ? undefined : Number(text);
+/** Of a call that is one of its caller's requests to the port. */
+export function turnOf(context: CallContext): Turn {
+  const deadline = context.metadata.get(DEADLINE);
+  return {
+    caller: callerOf(context),
+    signal: context.signal,
+    deadlineMs: deadline === undefined ? undefined : Number(deadline),
+  };
 }
 
 function nothing(): void {}

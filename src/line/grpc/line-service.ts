@@ -6,7 +6,7 @@ import { residentBytes } from '../../shared/base/memory.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, TimeState } from '../log/log-api.ts';
 import type { LineSnapshot } from '../port/line.ts';
-import { callerOf, nameOf } from './auth-interceptor.ts';
+import { callerOf, nameOf, turnOf } from './auth-interceptor.ts';
 import { readBatches } from './batches.ts';
 import { u64 } from './encode.ts';
 import type { Holder } from './line-hold.ts';
@@ -52,10 +52,10 @@ export function lineService(
         return line.setModemLines(outgoingLines(request));
       }),
 
-    sendBreak: ({ durationMs }: lineside.v1.SendBreakRequest) =>
+    sendBreak: ({ durationMs }: lineside.v1.SendBreakRequest, context: CallContext) =>
       errorMapper.answer(async () => {
         hold.check();
-        await line.sendBreak(durationMs);
+        await line.sendBreak(durationMs, turnOf(context));
         return {};
       }),
 

@@ -5,7 +5,7 @@ import { serial } from '../../shared/proto/services.ts';
 import type { Log } from '../log/serial-log.ts';
 import type { SendRequest } from '../port/line.ts';
 import type { Line } from '../port/owner.ts';
-import { callerOf, deadlineMsOf } from './auth-interceptor.ts';
+import { turnOf } from './auth-interceptor.ts';
 import { readMessageBatches } from './batches.ts';
 import { u64 } from './encode.ts';
 import type { ErrorMapper } from './error-mapper.ts';
@@ -50,13 +50,7 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
     getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 
     sendPacket: (request: serial.Packet, context: CallContext) => {
-      const { signal, trailer } = context;
-      return sendPacket(parts, request, {
-        caller: callerOf(context),
-        signal,
-        deadlineMs: deadlineMsOf(context),
-        trailer,
-      });
+      return sendPacket(parts, request, { ...turnOf(context), trailer: context.trailer });
     },
 
     receivePacket: () =>

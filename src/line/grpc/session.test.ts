@@ -110,6 +110,25 @@ test('a cancelled Session frees its reader and its packets', async () => {
   await until('all is freed', () => s.log.readers === 0 && s.line.sends[0]?.signal.aborted === true);
 });
 
+test('a break that is ended while it waits for its turn ends when it has begun', async () => {
+  await using s = await setUp();
+  const turn = Promise.withResolvers<void>();
+  const seen: string[] = [];
+  const beginBreak = async (): Promise<void> => {
+    await turn.promise;
+    seen.push('begins');
+  };
+  Object.assign(s.line, { openPort: () => ({ beginBreak, endBreak: () => seen.push('ends') }) });
+  const requests = new Requests({ command: { break: true } }, { command: { break: false } });
+  const stream = s.client.session(requests)[Symbol.asyncIterator]();
+  const answers = [stream.next(), stream.next()];
+  await s.client.getStatus({});
+  turn.resolve();
+  await Promise.all(answers);
+  assert.deepEqual(seen, ['begins', 'ends']);
+  requests.end();
+});
+
 async function drain(stream: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of stream);
 }

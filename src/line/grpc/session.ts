@@ -45,6 +45,8 @@ export class Session {
   #logBegun = false;
   /** It began a break, which is not to outlast it. */
   #breaking = false;
+  /** Of the last break that was asked for: it waits for its turn, and its end for that. */
+  #breakBegun: Promise<void> = Promise.resolve();
   #failure: unknown;
   readonly #atEnd: (() => void)[] = [];
   /** The next change: something to hand over, room for a packet, a batch that was taken. Who waits checks its own condition again. */
@@ -213,9 +215,11 @@ export class Session {
     if (command.modemLines)
       return { modemLines: await port.setModemLines(this.#turn(), outgoingLines(command.modemLines)) };
     if (command.purge) this.#purge(port, command.purge);
-    else if (command.break === true) await this.#beginBreak(port);
-    else if (command.break === false) this.#endBreak();
-    else throw new LinesideError('INVALID_ARGUMENT', 'command: is none that is known');
+    else if (command.break === true) await (this.#breakBegun = this.#beginBreak(port));
+    else if (command.break === false) {
+      await this.#breakBegun.catch(() => undefined);
+      this.#endBreak();
+    } else throw new LinesideError('INVALID_ARGUMENT', 'command: is none that is known');
     return {};
   }
 

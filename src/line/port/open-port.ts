@@ -77,7 +77,12 @@ export class OpenPort {
 
   /** After what the caller sent before; ends with endBreak(), after MAX_BREAK_MS, or when the port closes. */
   beginBreak(turn: Turn): Promise<void> {
-    return this.traffic.inTurn(turn, () => this.device.beginBreak(MAX_BREAK_MS));
+    return this.traffic.inTurn(turn, (signal) => this.device.beginBreak(MAX_BREAK_MS, signal));
+  }
+
+  /** After what the caller sent before; nothing is sent meanwhile. */
+  sendBreak(turn: Turn, durationMs: number): Promise<void> {
+    return this.traffic.inTurn(turn, (signal) => this.device.sendBreak(durationMs, signal), durationMs);
   }
 
   /** At once. Nothing happens if there is none. */

@@ -332,6 +332,20 @@ describe('the port owner', () => {
     assert.equal(world.devices.length, 2);
   });
 
+  it('sends nothing while a timed break is on the line', async () => {
+    await world.owner.open(configOf('/dev/a'));
+    const onLine = Promise.withResolvers<void>();
+    world.device.sendBreak = () => onLine.promise;
+    const { signal } = new AbortController();
+    const broken = world.owner.sendBreak(250, { caller: 'another', signal, deadlineMs: undefined });
+    const sent = world.send('after');
+    for (let turns = 0; turns < 100; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(world.device.written, []);
+    onLine.resolve();
+    await Promise.all([broken, sent]);
+    assert.equal(String(world.device.written), 'after');
+  });
+
   it('answers a stuck line when the deadline passes, and logs what did reach the port', async () => {
     await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 2;

@@ -18,6 +18,7 @@ import {
   newCounters,
   type ReceivedPacket,
   type SendRequest,
+  type Turn,
 } from './line.ts';
 import {
   changedConfig,
@@ -200,10 +201,10 @@ export class PortOwner {
   }
 
   /** durationMs 1 to 5000, else INVALID_ARGUMENT. */
-  async sendBreak(durationMs: number): Promise<void> {
+  async sendBreak(durationMs: number, turn: Turn): Promise<void> {
     if (!Number.isInteger(durationMs) || durationMs < 1 || durationMs > MAX_BREAK_MS)
       throw new LinesideError('INVALID_ARGUMENT', `duration_ms: ${durationMs} is not 1 to ${MAX_BREAK_MS}`);
-    await this.#connected().device.sendBreak(durationMs);
+    await this.#connected().sendBreak(turn, durationMs);
   }
 
   snapshot(): LineSnapshot {

@@ -37,6 +37,8 @@ interface TrafficOptions {
 }
 
 interface Waiting extends SendRequest {
+  /** Of `act`, beside what the kernel holds before it. */
+  readonly lastsMs?: number;
   /** Done instead of sending the payload, which is empty. The signal fires when the traffic ends, or at the limit. */
   readonly act: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly settle: (error: LinesideError | undefined) => void;
@@ -97,9 +99,9 @@ export class Traffic {
     return this.#enqueue({ ...request, act: undefined }, fault);
   }
 
-  /** Done after what its caller asked for before. */
-  inTurn(turn: Turn, act: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    return this.#enqueue({ ...turn, payload: NOTHING, act }, undefined);
+  /** Done after what its caller asked for before. `lastsMs`: what it takes at best. */
+  inTurn(turn: Turn, act: (signal: AbortSignal) => Promise<void>, lastsMs = 0): Promise<void> {
+    return this.#enqueue({ ...turn, payload: NOTHING, act, lastsMs }, undefined);
   }
 
   /** Packets and commands of all others that wait are not done. */
@@ -127,7 +129,7 @@ export class Traffic {
     return new ChunkCutter(rxGapMs, characterMs(this.#config));
   }
 
-  #enqueue(request: SendRequest & Pick<Waiting, 'act'>, fault: LinesideError | undefined): Promise<void> {
+  #enqueue(request: SendRequest & Pick<Waiting, 'act' | 'lastsMs'>, fault: LinesideError | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const refuse = (error: LinesideError): void => {
         if (request.act === undefined) this.#options.counters.txFailedPackets += 1;
@@ -244,7 +246,7 @@ export class Traffic {
   async #carryOut(next: Waiting): Promise<LinesideError | undefined> {
     // What the kernel holds has to leave the port first, where something waits for that.
     const bytes = next.act === undefined ? next.payload.length : KERNEL_BYTES;
-    const limit = this.#options.clock.timer(this.#writeLimitMs(bytes), () => {
+    const limit = this.#options.clock.timer(this.#writeLimitMs(bytes, next.lastsMs), () => {
       next.abort.abort(new LinesideError('WRITE_TIMEOUT', 'the line is stuck: nothing reads at the other end'));
     });
     try {
@@ -291,10 +293,10 @@ export class Traffic {
   }
 
   /** The time the bytes take on the wire comes on top: 64 KiB at 300 baud are 36 minutes. */
-  #writeLimitMs(bytes: number): number {
+  #writeLimitMs(bytes: number, lastsMs = 0): number {
     // A frame has 12 bit times at most: start, 8 data, parity, 2 stop.
     const wireMs = (bytes * 12 * 1_000) / this.#config.baudRate;
-    return Math.min(MAX_TIMER_MS, this.#options.limits().writeTimeoutMs + wireMs);
+    return Math.min(MAX_TIMER_MS, this.#options.limits().writeTimeoutMs + wireMs + lastsMs);
   }
 
   #queueFull(): LinesideError {

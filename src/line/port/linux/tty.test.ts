@@ -138,7 +138,7 @@ test('a PTY has no modem lines, break or counters', async (t) => {
   const { device } = await openRig(t);
   assert.throws(() => device.modemLines(), { code: 'UNSUPPORTED' });
   assert.throws(() => device.setModemLines({ dtr: true }), { code: 'UNSUPPORTED' });
-  await assert.rejects(device.sendBreak(10), { code: 'UNSUPPORTED' });
+  await assert.rejects(device.sendBreak(10, AbortSignal.timeout(10_000)), { code: 'UNSUPPORTED' });
   assert.equal(device.kernelCounters(), undefined);
   await device.close();
 });

@@ -14,7 +14,7 @@ import { duplicate, writeSome } from '../../../shared/base/libc.ts';
 import { characterMs } from '../chunks.ts';
 import type { PortToOpen } from '../inventory.ts';
 import type { KernelCounters, ModemChanges, ModemLines } from '../line.ts';
-import type { EffectiveSettings, LineSettings, OutgoingLines } from '../line-config.ts';
+import { type EffectiveSettings, FlowControl, type LineSettings, type OutgoingLines } from '../line-config.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
 import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf, type Termios } from './termios.ts';
 import {
@@ -177,7 +177,9 @@ export class TtyDevice {
       const bytes = this.#control('transmit side', unsent);
       if (bytes > 0) return pause(clock, Math.min(MAX_DRAIN_LOOK_MS, Math.max(1, bytes * oneMs)), signal);
       // A PTY has no transmitter.
-      return port.isPty || this.#isTransmitterEmpty() !== false ? undefined : pause(clock, Math.max(1, oneMs), signal);
+      if (port.isPty) return undefined;
+      const isEmpty = this.#isTransmitterEmpty() ?? !this.#isHeldByCts();
+      return isEmpty ? undefined : pause(clock, Math.max(1, oneMs), signal);
     };
     for (let wait = still(); wait !== undefined && !signal.aborted; wait = still()) await wait;
     if (!port.isPty && this.#isTransmitterEmpty() === undefined)
@@ -194,17 +196,25 @@ export class TtyDevice {
     }
   }
 
-  /** Resolves when the break has ended. */
-  async sendBreak(durationMs: number): Promise<void> {
-    await new Promise<void>((done, reject) => {
-      this.beginBreak(durationMs, done).catch(reject);
-    });
+  /** What an adapter holds then leaves it later, and its driver knows nothing of that. */
+  #isHeldByCts(): boolean {
+    return this.#effective.flowControl === FlowControl.rtscts && !this.modemLines().cts;
   }
 
-  /** Resolves when the break has begun; it ends with endBreak(), or by itself. */
-  async beginBreak(longestMs: number, done = (): void => {}): Promise<void> {
+  /** Resolves when the break has ended. */
+  async sendBreak(durationMs: number, signal: AbortSignal): Promise<void> {
+    const ended = Promise.withResolvers<void>();
+    await this.beginBreak(durationMs, signal, ended.resolve);
+    await ended.promise;
+  }
+
+  /** Resolves when the break has begun, behind the last bit of what was written; it ends with endBreak(), or by itself. */
+  async beginBreak(longestMs: number, signal: AbortSignal, done = (): void => {}): Promise<void> {
     // The kernel takes TIOCSBRK on a PTY without a word and does nothing.
     if (this.#options.port.isPty) throw unsupported(this.path, 'break');
+    // TIOCSBRK blocks its thread until the port has sent all: for ever, if flow control holds it.
+    await this.drained(signal);
+    signal.throwIfAborted();
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
     this.#control('break', (fd) => setBreak(fd, true));
     this.#break = { done, timer: this.#options.clock.timer(longestMs, () => this.endBreak()) };
