@@ -72,13 +72,11 @@ export function writeSynced(
   onSynced(file.fd);
 }
 
-/** A file that is closed at the end of the block that opens it. */
 export function opened(...how: Parameters<typeof openSync>): Disposable & { readonly fd: number } {
   const fd = openSync(...how);
   return { fd, [Symbol.dispose]: () => closeSync(fd) };
 }
 
-/** Bytes that may still be written to the file system of a directory. */
 export function freeBytes(dir: string): number {
   const { bavail, bsize } = statfsSync(dir);
   return bavail * bsize;
@@ -115,12 +113,10 @@ export function namesIn(dir: string, recursive = false): string[] {
   }
 }
 
-/** Why a file could not be opened, in words if it is missing. */
 export function openFault(error: unknown): string {
   return systemCode(error) === 'ENOENT' ? 'there is no such file' : messageOf(error);
 }
 
-/** All of it, wherever the kernel stops in between. */
 export function writeWhole(fd: number, piece: Uint8Array, at: number | null = null): void {
   for (let done = 0; done < piece.length; ) {
     done += writeSync(fd, piece, done, piece.length - done, at === null ? null : at + done);

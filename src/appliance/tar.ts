@@ -64,7 +64,6 @@ export function tarHeader({ path, isDirectory, bytes, mode, mtimeS, owner, group
   return block;
 }
 
-/** Zeros behind a content, up to a whole block. */
 export function tarPadding(bytes: number): number {
   return (blockBytes - (bytes % blockBytes)) % blockBytes;
 }
@@ -123,7 +122,6 @@ export function* filePieces(path: string, bytes: number): Generator<Buffer, void
   yield* new Cursor(file.fd, 0, bytes).pieces(bytes);
 }
 
-/** A part of a file, read once from its beginning to its end. */
 export class Cursor {
   readonly #fd: number;
   readonly #end: number;

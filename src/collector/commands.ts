@@ -329,7 +329,6 @@ async function correctionsOf(dir: string): Promise<lineside.v1.ClockCorrection[]
   return corrections;
 }
 
-/** The batches of a log as they are stored, and the names of files that are damaged. */
 async function* recordsOf(dir: string): AsyncGenerator<Uint8Array | string> {
   const names = await segmentNames(dir);
   for (const [at, name] of names.entries()) {
@@ -348,7 +347,6 @@ async function* recordsOf(dir: string): AsyncGenerator<Uint8Array | string> {
   }
 }
 
-/** All, or that of an id. */
 async function directories(dir: string, id: string | undefined): Promise<string[]> {
   const wanted = id === undefined ? undefined : directoryName(id);
   try {

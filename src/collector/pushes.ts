@@ -10,7 +10,6 @@ import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 
-/** Why the collector ended a push. */
 export class PushEnded extends Error {
   readonly code: status;
 
@@ -45,7 +44,6 @@ export class Pushes {
     return turn;
   }
 
-  /** Makes the push the only one of this device. */
   claim(turn: PushTurn, deviceId: string): void {
     const older = this.#byDevice.get(deviceId);
     if (older === turn) return;
@@ -60,7 +58,6 @@ export class Pushes {
     if (this.#byDevice.get(turn.deviceId) === turn) this.#byDevice.delete(turn.deviceId);
   }
 
-  /** Ends them all. */
   close(): void {
     this.#isClosed = true;
     for (const turn of this.#open) turn.end(new PushEnded(status.UNAVAILABLE, 'the collector is stopping'));
@@ -180,7 +177,6 @@ export type Authenticator = (authorization: readonly string[]) => Promise<string
 /** Removed from what a client sends, then set here: the device whose token it is, encoded. Absent: this address asks for none. */
 const DEVICE = 'lineside-internal-device';
 
-/** A batch as it came. */
 export class Received {
   readonly bytes: Uint8Array;
   /** Lets the next batch be read. */

@@ -32,7 +32,6 @@ export function segmentName(position: Long): string {
   return `${position.toString().padStart(DIGITS, '0')}${SUFFIX}`;
 }
 
-/** The names of a log's files, in the order of the log. */
 export async function segmentNames(dir: string): Promise<string[]> {
   const pattern = /^\d{20}\.batches$/;
   return (await readdir(dir)).filter((name) => pattern.test(name)).sort();
@@ -53,7 +52,6 @@ export function encodeRecord(batch: Uint8Array): Buffer {
   return record;
 }
 
-/** How a file ends after its last good record. */
 type Ending =
   | 'whole'
   /** The last record was not written to its end, or it is zeros: a crash. */
@@ -100,7 +98,6 @@ async function brokenEnding(input: Input, length: number, sum: number, isRead: b
   return isZero ? 'torn' : 'damaged';
 }
 
-/** A file from its beginning, read in large pieces. */
 class Input {
   readonly #file: FileHandle;
   #buffer = Buffer.allocUnsafe(READ_BYTES);

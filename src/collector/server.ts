@@ -96,7 +96,6 @@ export async function startCollector(options: CollectorOptions, clock: Clock, lo
   });
   return {
     port: listener.port,
-    /** Pushes that are open. */
     pushes: () => pushes.count,
     stop: async (): Promise<void> => {
       pushes.close();
@@ -184,8 +183,6 @@ async function listen(
   };
 }
 
-// CollectorService.
-
 const { getPosition, push: pushMethod } = CollectorServiceDefinition;
 
 /** The batches of a push are counted before they are decoded, and kept as they came. In Node protobufjs makes the Buffers that grpc-js wants. */
@@ -199,7 +196,6 @@ interface ServiceContext {
   readonly pushes: Pushes;
   readonly logger: Logger;
   readonly sharedIds: SharedIds;
-  /** Refused calls. */
   readonly refused: AuthFailureLog;
   /** undefined: every machine that reaches the address may push for any device. */
   readonly authenticate: Authenticator | undefined;

@@ -40,7 +40,6 @@ export class StoredLog {
   /** undefined: there is no file yet, or it has to be read again after a failure. */
   #file: FileHandle | undefined;
   #size = 0;
-  /** Bytes of the file that are flushed. */
   #durableSize = 0;
   /** Where the file that is written to began. */
   #fileFrom = Long.UZERO;

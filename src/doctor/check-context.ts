@@ -21,7 +21,6 @@ export const machineRoots = {
   proc: '/proc',
   sys: '/sys',
   dev: '/dev',
-  /** Where the firmware's config.txt may be. */
   boot: ['/boot/firmware', '/boot'],
   etc: '/etc',
   run: '/run',
@@ -157,7 +156,6 @@ async function readTokens(file: string): Promise<Tokens> {
   }
 }
 
-/** Whether the configuration names an address that other machines reach. */
 export function isOnNetwork(config: Config | undefined): boolean {
   return isExposed([...(config?.grpc.listen ?? []), ...(config?.http.listen ?? [])]);
 }

@@ -108,7 +108,6 @@ async function doWork(io: CliIo, version: string, { named, target }: Work): Prom
 
 const stateColours: Readonly<Record<string, Colour>> = { ok: 'green', warning: 'yellow', failed: 'red' };
 
-/** The word with which a line begins. */
 function paintedState(word: string): string {
   const colour = stateColours[word];
   return colour === undefined ? word : painted(colour, word);

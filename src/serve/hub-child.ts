@@ -14,7 +14,6 @@ import type { Logger } from '../shared/base/logger.ts';
 const MEANT = 'exit status 0';
 
 export interface HubChildOptions {
-  /** The program and its arguments. */
   readonly command: readonly [string, ...string[]];
   /** An earlier hub may still hold it. */
   readonly dataDir: string;

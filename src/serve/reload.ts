@@ -71,7 +71,6 @@ export class Reloader {
 /** `take` applies a configuration, and answers the keys that it could not take; a key of a file counts when the content alone has changed. */
 export function lineReloader(options: ReloadOptions, take: (config: Config) => Promise<readonly string[]>): Reloader {
   const { logger } = options;
-  /** The configuration in force. */
   let now: InForce = options.loaded;
   return new Reloader(options, '', async (after) => {
     for (const warning of after.warnings) logger.warn('configuration', { warning });
@@ -140,7 +139,6 @@ function contents(file: string): Buffer {
 
 type InForce = Pick<Loaded, 'config' | 'settings' | 'unused'>;
 
-/** Keys by their paths. */
 interface ReloadPlan {
   /** The configuration that the line applies now: as before, with the live keys changed. */
   readonly config: Config;

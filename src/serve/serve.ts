@@ -53,9 +53,7 @@ interface Asked {
 interface Running extends Omit<ServiceProcess, 'stop'> {
   readonly ready: string;
   readonly steps: readonly StopStep[];
-  /** Limit of a stop. */
   readonly stopMs: number;
-  /** Takes the configuration as it is now. */
   readonly reload: () => Promise<Reloaded>;
   /** After the stop, where threads may hang: ends the process. */
   readonly end?: (status: number, tookMs: number) => Promise<void>;

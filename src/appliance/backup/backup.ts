@@ -115,7 +115,6 @@ function verify(path: string, { onProgress }: BackupOptions): void {
   }
 }
 
-/** Adds a file to the tar file; its line of the list. */
 function addFile(fd: number, file: SourceFile): ListedFile {
   const { path, bytes, source, isDirectory } = file;
   const hash = createHash('sha256');
@@ -161,7 +160,6 @@ function checkSpace(out: string, databases: readonly SourceDatabase[], small: re
   demandRoom(dirname(out), needed, 'the backup', 'Name a file on a larger medium; --no-log leaves the serial log out.');
 }
 
-/** 0 if it does not exist. */
 function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }

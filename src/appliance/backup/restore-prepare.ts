@@ -155,7 +155,6 @@ function prepareDatabase(path: string, { migrations, renew }: KnownDatabase): vo
   }
 }
 
-/** What was made ready and is not wanted after all. */
 export function removeWork(dir: string): void {
   asOwnerOf(dir, () => rmSync(join(dir, restoreDirName), { recursive: true, force: true }));
 }

@@ -19,7 +19,6 @@ export interface RestoreOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
   readonly services: Services;
-  /** Tests end the process at a step. */
   readonly onStep?: OnStep;
 }
 

@@ -116,7 +116,6 @@ export function wantedNames(hostname: string, addresses: readonly string[] = [])
   return [...own, 'localhost', '127.0.0.1', '::1', ...addresses.map(normalAddress)];
 }
 
-/** Whether the certificate is to be made again: other names, or its end is near. */
 export function needsRenewal({ names, serverEndMs }: Identity, wanted: readonly string[], nowMs: number): boolean {
   const same = names.length === wanted.length && wanted.every((name) => names.includes(name));
   return !same || serverEndMs - nowMs < RENEWAL_LEFT_MS;

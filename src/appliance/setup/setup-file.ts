@@ -69,7 +69,6 @@ export function judgeSetup(document: Table): Judged {
   return { setup: { hostname, timeServers, network, sshKeys, tokens, secrets: readSecrets(secrets, faults) }, faults };
 }
 
-/** The value of each key: its default where it is missing or faulty. */
 function checkedValues(keys: readonly SetupKey[], table: Table, sections: readonly string[], faults: Fault[]): Values {
   const paths = keys.map(({ key }) => key.path);
   const written = new Map(valuesIn(table, { paths, sections }, faults));
@@ -159,7 +158,6 @@ function readSecrets(raw: unknown, faults: Fault[]): Map<string, string> {
   return found;
 }
 
-/** Public keys of OpenSSH, as ssh.keys holds them. */
 const KINDS = [
   'ssh-ed25519',
   'ecdsa-sha2-nistp256',

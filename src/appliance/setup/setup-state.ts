@@ -7,7 +7,6 @@ import { type Change, closed } from '../transaction.ts';
 import type { CardName } from './card.ts';
 
 export interface SetupParts {
-  /** Where the boot partition is mounted. */
   readonly boot: string;
   readonly box: Box;
   readonly disk: Disk;

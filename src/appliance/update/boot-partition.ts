@@ -96,7 +96,6 @@ export function sizeOfDevice(path: string): number {
   return Number(readFileSync(join('/sys/dev/block', `${major}:${minor}`, 'size'), 'utf8')) * 512;
 }
 
-/** As `lineside update status --json` prints it. */
 export function readUpdateStatus(target: UpdateTarget) {
   const { slot } = readBootFacts(target);
   const { good, trying, left, failed } = readSlots(target.bootDir);
@@ -141,7 +140,6 @@ export function writeSlots(bootDir: string, state: SlotState): void {
     throw notStored(path);
 }
 
-/** Makes the running slot the good one. */
 export function markGood(target: UpdateTarget): { readonly slot: Slot; readonly wasGood: boolean } {
   const { slot } = readBootFacts(target);
   const { good, trying } = readSlots(target.bootDir);

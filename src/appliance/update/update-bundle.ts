@@ -152,11 +152,8 @@ function malformed(what: string): LinesideError {
 // Making a bundle out of an image build: the boot directory of a slot and the image of its root.
 
 export interface PackOptions {
-  /** Image of the root partition. */
   readonly root: string;
-  /** The slot's directory of the boot partition. */
   readonly boot: string;
-  /** File of the private key, PEM. */
   readonly key: string;
   readonly out: string;
   readonly version: string;

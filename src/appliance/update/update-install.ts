@@ -38,7 +38,6 @@ export interface InstallOptions {
   readonly file: string;
   readonly target: UpdateTarget;
   readonly allowDowngrade: boolean;
-  /** Called for each piece. */
   readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
   /** Before each step that writes; tests end the process here. */
   readonly onStep?: (step: string) => void;

@@ -16,7 +16,6 @@ import { isThere, namesIn, runTool, textOf } from '../safe-files.ts';
 
 export interface Part {
   readonly name: string;
-  /** A text, or a value for JSON. */
   readonly content: string | object;
 }
 

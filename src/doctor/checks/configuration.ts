@@ -236,7 +236,6 @@ async function ownKey({ tls }: Config): Promise<KeyObject | Finding> {
   }
 }
 
-/** By which this machine is called. */
 function ownNames() {
   const name = hostname();
   const names = name.includes('.') ? [name] : [name, `${name}.local`];

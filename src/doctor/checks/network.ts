@@ -120,7 +120,6 @@ export function connectCode(clock: Clock, socket: Socket, limitMs: number): Prom
   return within(clock, limitMs, answered, 'ETIMEDOUT');
 }
 
-/** The open connection, or the code of the error. */
 async function connectTo(clock: Clock, { host, port }: Host): Promise<Socket | string> {
   const socket = connect({ host, port, autoSelectFamily: true });
   const code = await connectCode(clock, socket, connectLimitMs);

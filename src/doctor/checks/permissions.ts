@@ -128,7 +128,6 @@ async function portRights(context: CheckContext, line: User | undefined): Promis
   return facts.flatMap((fact) => [...judgeRights(fact)]);
 }
 
-/** Of line and hub: the users of the running processes, else of the units. */
 async function serviceUsers(context: CheckContext): Promise<[User | undefined, User | undefined]> {
   if (!context.isUnits) return [undefined, undefined];
   return [

@@ -69,7 +69,6 @@ export function startWatch(options: WatchOptions) {
     /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: no address of the line is known. */
     askLine: async (): Promise<LineView | undefined> => line?.look(),
     certificates: () => certificates.ends(),
-    /** Units of sockets that should be open and are not. */
     closedSockets: () => closedSockets,
     hubFaults,
     /** Of the line, the certificates, the sockets, the configuration and the addresses of both processes. */
@@ -183,7 +182,6 @@ const QUIET_MS = 60_000;
 
 interface Reported {
   readonly firedMs: number;
-  /** When it last fired. */
   seenMs: number;
 }
 
@@ -199,7 +197,6 @@ class AlertJournal {
     this.#logger = logger;
   }
 
-  /** What fires now. */
   look(alerts: readonly Alert[]): void {
     const nowMs = this.#clock.monoMs();
     for (const alert of alerts) {

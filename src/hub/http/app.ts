@@ -30,7 +30,6 @@ declare module 'fastify' {
     access?: Access;
     query?: TSchema | undefined;
     body?: TSchema | undefined;
-    /** The handler reads the body itself, as it comes. */
     streams?: true | undefined;
   }
 }

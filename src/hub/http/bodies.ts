@@ -47,7 +47,6 @@ export function checkLength(contentLength: string | undefined, maxBytes: number,
   throw new LinesideError('TOO_LARGE', `the body is larger than ${key} allows (${maxBytes} bytes)`);
 }
 
-/** Bodies being read or processed, by their announced bytes. */
 export class BodyBudget {
   readonly #maxBodyBytes: number;
   #held = 0;
@@ -56,7 +55,6 @@ export class BodyBudget {
     this.#maxBodyBytes = maxBodyBytes;
   }
 
-  /** Bytes held now. */
   get heldBytes(): number {
     return this.#held;
   }

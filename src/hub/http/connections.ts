@@ -16,7 +16,6 @@ interface Exchange {
 }
 
 interface Open {
-  /** No request has arrived on it. */
   isSilent: boolean;
   /** In the order of the requests; the first is being answered. */
   readonly unanswered: Exchange[];
@@ -79,7 +78,6 @@ export class Connections {
     for (const [socket, { isSilent }] of this.#open) if (isSilent && socket.bytesRead === 0) socket.destroy();
   }
 
-  /** Ends all that are left. */
   cut(): void {
     for (const socket of [...this.#open.keys(), ...this.#sockets]) socket.destroy();
   }

@@ -23,7 +23,6 @@ const types: Readonly<Record<string, string>> = {
   '.json': 'application/json; charset=utf-8',
   '.txt': 'text/plain; charset=utf-8',
 };
-/** Compressed already. */
 const dense: ReadonlySet<string> = new Set(['.png', '.ico', '.woff2']);
 
 export interface ConsoleFile {

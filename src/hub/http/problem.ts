@@ -85,7 +85,6 @@ const frameworkErrors: Readonly<Record<string, readonly [ErrorCode, string]>> = 
   FST_ERR_MAX_PARAM_LENGTH: ['MALFORMED', 'a part of the path is too long'],
 };
 
-/** Any thrown value as the error that the answer reports. */
 export function errorOf(thrown: unknown): LinesideError {
   if (thrown instanceof LinesideError) return thrown;
   const [ours, message] = frameworkErrors[systemCode(thrown)] ?? [];

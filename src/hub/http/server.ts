@@ -36,7 +36,6 @@ export interface HttpParts extends HubParts {
   readonly tokens: TokenReader;
   /** Why the hub cannot do its work now (a damaged store), for /readyz; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;
-  /** Sizes of refdata.db for /metrics. */
   readonly storage: () => StorageFigures;
 }
 

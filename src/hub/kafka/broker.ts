@@ -154,7 +154,6 @@ export class KafkaBroker implements Broker {
     await endsWithin(this.#clock, CLOSE_LIMIT_MS, closed);
   }
 
-  /** One session after the other, until stop(). */
   async #run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {

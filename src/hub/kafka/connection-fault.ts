@@ -65,7 +65,6 @@ export class ConnectionFault {
     this.setReason('stopped');
   }
 
-  /** A line of librdkafka's log. */
   logLine(line: string): void {
     if (this.#connected || this.#stopped) return;
     const { reason, certificate } = troubleOf(line);

@@ -90,7 +90,6 @@ export interface TopicSpec {
 export const LARGE_MESSAGE_MS = 300_000;
 
 export interface KafkaOptions {
-  /** "host:port,host:port" */
   readonly bootstrap: string;
   readonly securityProtocol: 'plaintext' | 'ssl' | 'sasl_plaintext' | 'sasl_ssl';
   /** SCRAM-SHA-512; '' without SASL. */

@@ -37,7 +37,6 @@ export interface SentMessage {
   readonly alone?: boolean;
 }
 
-/** The outcome of a message whose report carries a fault. */
 export function outcomeOf(fault: Fault, sent: SentMessage): Outcome {
   const { text } = fault;
   if (text === 'broker: message size too large') return tooLarge(sent);

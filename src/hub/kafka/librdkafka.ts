@@ -26,7 +26,6 @@ export interface SessionListener {
   report(id: number, fault: Fault | undefined): void;
   /** An error of librdkafka that belongs to no message. */
   error(fault: Fault): void;
-  /** A line of librdkafka's log that says why a connection fails. */
   logLine(line: string): void;
 }
 

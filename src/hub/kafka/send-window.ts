@@ -54,7 +54,6 @@ interface Taken {
   readonly takenMs: number;
 }
 
-/** Messages that were taken and are not settled. */
 export class Outstanding {
   #taken = new Map<number, Taken>();
   #bytes = 0;

@@ -58,7 +58,6 @@ export class Topics {
     return this.#options.topics.map(({ name }) => ({ name, partitions: 0, lacks: [] }));
   }
 
-  /** Bytes of the largest message that the topic takes, if known. */
   limitOf(name: string): number | undefined {
     return this.#topics.find((one) => one.name === name)?.limitBytes;
   }
@@ -108,7 +107,6 @@ export class Topics {
     if (found.some(({ created, limitBytes }) => created && limitBytes === undefined)) this.#soon = true;
   }
 
-  /** Only changes are logged. */
   #log(topic: CheckedTopic): void {
     const { name, partitions, created } = topic;
     if (created) this.#logger.info('kafka topic created', { topic: name, partitions });

@@ -16,7 +16,6 @@ import { Faults, isVisible, quotedName } from './refusals.ts';
 export interface ImportRequest {
   /** Of refdata.db. */
   readonly path: string;
-  /** Bytes refdata.db may hold. */
   readonly maxBytes: number;
   readonly actor: Actor;
   readonly author: Author;
@@ -245,7 +244,6 @@ function endOfItem(bytes: Uint8Array, from: number, number: number): number {
   return bytes.length;
 }
 
-/** The index of the closing quote. */
 function endOfString(bytes: Uint8Array, opening: number, number: number): number {
   for (let at = opening + 1; at < bytes.length; at++) {
     if (bytes[at] === QUOTE) return at;

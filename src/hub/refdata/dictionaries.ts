@@ -193,7 +193,6 @@ export interface StoredDictionary extends DictionaryRow {
   readonly id: number;
 }
 
-/** The scopes under which the title and the schema were written. */
 interface TextScopes {
   readonly titleScope: Scope;
   readonly schemaScope: Scope;

@@ -19,7 +19,6 @@ export interface ImportOptions {
   readonly path: string;
   /** outbox.max_bytes */
   readonly maxBytes: number;
-  /** Of a bundle. */
   readonly maxImportBytes: number;
   readonly clock: Clock;
   readonly logger: Logger;

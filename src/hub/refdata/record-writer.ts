@@ -6,9 +6,7 @@ import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, typ
 import type { DictionaryHead } from './dictionaries.ts';
 import type { RecordVersion, Validity } from './face.ts';
 
-/** The newest version of a business key. */
 export interface Newest extends Validity {
-  /** Of the version. */
   readonly id: number;
   readonly closed: 0 | 1;
   readonly version: number;
@@ -43,7 +41,6 @@ export class RecordWriter {
     return { ...record, ...rest, scope: formerScope ?? dictionary.scope };
   }
 
-  /** Creates, reopens or updates. */
   put(
     change: Change,
     dictionary: DictionaryHead,

@@ -176,7 +176,6 @@ export class Records {
     return { items, nextCursor: nextCursor ?? (last === null ? undefined : cursorAfter('records', time, last)) };
   }
 
-  /** All versions, newest first. */
   history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
     const { id } = this.#dictionaries.head(actor, dictionary);
     const [before] = positionOf('history', page, [Number.MAX_SAFE_INTEGER]);
@@ -249,7 +248,6 @@ export function readStatements(connection: Connection) {
       `SELECT r.business_key AS businessKey, ${columns} FROM ${validAt}
        WHERE r.dictionary_id = :dictionary AND r.business_key = :key AND v.valid_to > :at`,
     ),
-    /** The id of its newest version. */
     known: connection
       .prepare<[number, string], number>('SELECT newest_id FROM records WHERE dictionary_id = ? AND business_key = ?')
       .pluck(),

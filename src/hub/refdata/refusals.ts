@@ -46,7 +46,6 @@ export function refuseFaults(what: string, reasons: readonly string[]): void {
   );
 }
 
-/** A reason, or none if the fault is ''. */
 export function faultAt(pointer: string, fault: string): readonly string[] {
   return fault === '' ? [] : [`${pointer} ${fault}`];
 }

@@ -24,7 +24,6 @@ import {
 } from './collector-channel.ts';
 import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
 
-/** Time limit of the call for the position. */
 const POSITION_LIMIT_MS = 30_000;
 /** Time limit of a push, beside the time that the batch takes at the slowest rate: keepalive notices a dead link long before. */
 const SEND_LIMIT_MS = 60_000;
@@ -48,7 +47,6 @@ export class CollectorTransport implements Transport {
   #compresses: boolean;
   #token = '';
   #overheadBytes = 0;
-  /** Connections made so far. */
   #connections = 0;
   #isOpen = false;
   #pingsFromMs = 0;

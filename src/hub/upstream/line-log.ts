@@ -95,7 +95,6 @@ export class StoredLog {
     return { correctionMs: Number(marked.entry?.timestamp ?? 0) - Number(marked.uncorrectedTimestampMs) };
   }
 
-  /** Ends the stream that is kept. */
   end(): void {
     this.#stream?.ending.abort();
     this.#stream = undefined;

@@ -47,7 +47,6 @@ export class Pace {
     return Math.max(Math.min(MIN_BYTES, this.#mostBytes), Math.min(this.#bytes, (this.#rate * 1_000) / this.#ratio));
   }
 
-  /** Milliseconds until so many bytes may go. */
   waitMs(cost: number, nowMs: number): number {
     if (this.#rate === 0) return 0;
     this.#most = Math.max(this.#rate * SAVED_MS, cost + this.#rate * SPARE_MS);
@@ -66,7 +65,6 @@ export class Pace {
     this.#tokens -= cost;
   }
 
-  /** A batch of so many bytes arrived, at this cost. */
   arrived(bytes: number, cost: number, tookMs: number): void {
     this.#carried = bytes / Math.max(1, tookMs);
     if (bytes > 0) this.#ratio += (Math.min(MAX_RATIO, cost / bytes) - this.#ratio) / 4;

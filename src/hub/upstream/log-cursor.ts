@@ -87,7 +87,6 @@ export class LogCursor {
     return packer.bytes >= enoughBytes || this.positions.isReplaced ? 'enough' : 'some';
   }
 
-  /** Milliseconds since the oldest entry that was not sent was stored, as far as it was seen. */
   ageMs(nowMs: number): number {
     const newest = this.positions.all.at(-1);
     return newest === undefined ? 0 : this.#lag.ageMs(newest.afterId, nowMs);

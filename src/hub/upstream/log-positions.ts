@@ -8,7 +8,6 @@ export interface LogPosition {
   readonly lastId: number;
 }
 
-/** The log's ids by the line's status. */
 export interface LogExtent {
   readonly logId: string;
   /** Of the oldest entry, or of a gap before it. */

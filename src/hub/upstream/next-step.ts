@@ -6,7 +6,6 @@ export interface Situation {
   readonly lineAnswers: boolean;
   /** Milliseconds until the state of its log is read again. */
   readonly refreshInMs: number;
-  /** The log holds more than was read. */
   readonly hasMore: boolean;
   /** Read and not packed: nothing, less than a batch, a batch. */
   readonly read: 'nothing' | 'some' | 'enough';
@@ -14,9 +13,7 @@ export interface Situation {
   readonly lingerMs: number;
   /** The times of entries that were sent can be corrected now. */
   readonly correctable: boolean;
-  /** A batch waits to be sent. */
   readonly packed: boolean;
-  /** Batches are on their way. */
   readonly inFlight: boolean;
   /** It may be sent beside them. */
   readonly hasRoom: boolean;

@@ -10,7 +10,6 @@ export const SCHEMA_VERSION = 1;
 export type Cause = lineside.v1.UpstreamGap.Cause;
 export const { Cause } = lineside.v1.UpstreamGap;
 
-/** What is read of the log. */
 export interface ReadBatch {
   readonly runs: readonly Run[];
   readonly gaps: readonly lineside.v1.LogGap[];
@@ -40,7 +39,6 @@ export interface Packed {
   readonly throughId: number;
   readonly items: readonly Item[];
   readonly gaps: readonly Gap[];
-  /** How many. */
   readonly entries: number;
   /** At least what it is once encoded, the frame of the message aside. */
   readonly bytes: number;

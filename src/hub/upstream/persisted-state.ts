@@ -81,7 +81,6 @@ export class PersistedState {
     if (forced || due || (agoMs >= SAVE_OTHER_MS && other)) await this.#save();
   }
 
-  /** Saves it for the last time. */
   async close(): Promise<void> {
     if (this.#isLoaded) await this.#save();
     await this.#o.file.close();

@@ -16,7 +16,6 @@ export interface Run {
   readonly isUnset: boolean;
   /** Records of `entries`, one after the other. */
   readonly records: Uint8Array;
-  /** Where the record of each ends. */
   readonly ends: ArrayLike<number>;
   /** Bytes of the serial line up to the end of each. */
   readonly lineEnds: ArrayLike<number>;
@@ -61,7 +60,6 @@ interface Stretch {
 
 const unknown: Stamp = lineside.v1.StampedIn.create();
 
-/** The ids `from` to `to` by how they were stamped. */
 function stretches(stamps: readonly Stamp[], from: number, to: number): Stretch[] {
   const all = [unknown, ...stamps].map((stamp, n) => ({
     stamp,

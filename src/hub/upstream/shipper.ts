@@ -72,7 +72,6 @@ export class Shipper implements UpstreamAdmin {
   readonly #loop: Loop;
   readonly #alerts: UpstreamAlerts;
   #held: Held | undefined;
-  /** The oldest first. */
   readonly #inFlight: InFlight[] = [];
   /** Those in flight. */
   #abandoning = new AbortController();

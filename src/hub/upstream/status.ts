@@ -22,7 +22,6 @@ export interface UpstreamStatus {
   readonly state: UpstreamState;
   /** Why it waits; '' when it does not. */
   readonly reason: string;
-  /** Whether the remote can be reached. */
   readonly connected: boolean;
   /** Ids of the log that are stored and not sent: at most so many entries. */
   readonly lagEntries: number;
@@ -50,7 +49,6 @@ export interface UpstreamStatus {
   readonly logId: string;
 }
 
-/** What the HTTP interface shows of it. */
 export interface UpstreamAdmin {
   status(): UpstreamStatus;
   alerts(): readonly Alert[];

@@ -4,7 +4,6 @@ import type { Config } from '../../shared/config/config.ts';
 /** The configuration's section [upstream]. */
 export type UpstreamSettings = Config['upstream'];
 
-/** The batch that is sent. */
 export interface BatchRange {
   readonly logId: string;
   readonly afterId: number;
@@ -54,7 +53,6 @@ export interface Transport {
   readonly connectBytes: number;
   /** Bytes on the link beside the batches (connections made, signs of life) since the last call. */
   takeOverhead(): number;
-  /** The largest encoded batch it takes. */
   readonly maxBytes: number;
   /** Nothing is sent for a while: closes a connection that costs by being kept. position() and send() connect again. */
   rest(): void;

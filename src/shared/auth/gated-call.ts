@@ -13,7 +13,6 @@ type Admit = (metadata: Metadata) => void | Promise<void>;
 /** Error texts travel in HTTP/2 trailers, which clients bound (8 KiB by default in some); three bytes a character at worst. */
 const MAX_DETAILS_CHARS = 1_000;
 
-/** What a client may read of an error. */
 function detailsOf({ message, hint }: LinesideError): string {
   // encodeURI, which grpc-js runs on it, throws on half a surrogate pair.
   return (hint === '' ? message : `${message} (${hint})`).slice(0, MAX_DETAILS_CHARS).toWellFormed();

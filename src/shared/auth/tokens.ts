@@ -103,7 +103,6 @@ function isStored(item: unknown): item is StoredToken {
   return Array.isArray(given) && given.every((role: unknown) => typeof role === 'string' && isRole(role));
 }
 
-/** As the file has them. */
 export function tokensText(tokens: readonly StoredToken[]): string {
   return `${JSON.stringify({ tokens }, null, 2)}\n`;
 }

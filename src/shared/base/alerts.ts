@@ -31,7 +31,6 @@ export interface Rule<HealthReport> extends Condition<HealthReport> {
   readonly title: string;
   /** The condition and its effect, in sentences. */
   readonly means: string;
-  /** What the operator can do. */
   readonly remedy: string;
 }
 

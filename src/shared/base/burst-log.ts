@@ -19,7 +19,6 @@ export class BurstLog {
   #timer: Timer | undefined;
   #total = 0;
 
-  /** `countName`: the field with the count. */
   constructor(clock: Clock, logger: Logger, message: string, countName: string) {
     this.#clock = clock;
     this.#logger = logger;
@@ -27,7 +26,6 @@ export class BurstLog {
     this.#countName = countName;
   }
 
-  /** Since the start. */
   get total(): number {
     return this.#total;
   }

@@ -66,7 +66,6 @@ function hold(dir: string, lock: Lock): () => void {
   };
 }
 
-/** Whether a process holds the directory. */
 export function isHeld(dir: string, role: Role): boolean {
   try {
     const fd = openSync(lockFile(dir, role), constants.O_RDONLY);

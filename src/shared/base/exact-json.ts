@@ -7,7 +7,6 @@ import { messageOf } from './errors.ts';
 interface JsonFault {
   /** Where, as a JSON pointer (RFC 6901); '' is the whole document, also where the text is no JSON at all. */
   readonly pointer: string;
-  /** The fault, in words. */
   readonly message: string;
 }
 

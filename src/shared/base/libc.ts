@@ -120,7 +120,6 @@ export function closeOnExec(fd: number): void {
   checked('fcntl', callFcntl(fd, F_SETFD, FD_CLOEXEC));
 }
 
-/** The kernel kills this process when its parent ends. */
 export function dieWithParent(): void {
   checked('prctl', callPrctlValue(PR_SET_PDEATHSIG, SIGKILL));
 }
@@ -154,7 +153,6 @@ export function ioctl(fd: number, name: string, request: number, argument: Uint8
   checked(name, callIoctl(fd, request, argument));
 }
 
-/** ioctl whose argument is a number. */
 export function ioctlValue(fd: number, name: string, request: number, argument: number): void {
   checked(name, callIoctlValue(fd, request, argument));
 }

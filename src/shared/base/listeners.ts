@@ -43,7 +43,6 @@ export class Listeners<A, L extends { readonly address: A }> {
     return this.#open;
   }
 
-  /** One sentence for each address that is not served now. */
   get faults(): readonly string[] {
     return [...this.#waiting].map((address) => `NOT LISTENING on ${this.#o.show(address)}`);
   }
@@ -207,7 +206,6 @@ function networkOf(remoteAddress: string): string {
 
 export class AddressShare {
   readonly #max: number;
-  /** By network. */
   readonly #open = new Map<string, number>();
 
   constructor(maxConnections: number) {

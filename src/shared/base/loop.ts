@@ -38,7 +38,6 @@ export class Loop {
   #failures = 0;
   /** undefined: not begun, or stopped on purpose. */
   #beatMs: number | undefined;
-  /** While the loop waits. */
   #timer: Timer | undefined;
   #resume: () => void = () => undefined;
   /** Monotonic: the earliest moment that a wake asked for since the last pass began. */

@@ -30,7 +30,6 @@ export function replaceSynced(
   syncPath(dirname(path));
 }
 
-/** Flushes a file or a directory. */
 export function syncPath(path: string): void {
   const fd = fs.openSync(path, 'r');
   try {

@@ -47,7 +47,6 @@ function hasCertificateNames({ tls, auth }: Config): boolean {
   return tls.clientCaFile !== '' && auth.operatorCerts.length + auth.viewerCerts.length > 0;
 }
 
-/** Whether other machines can reach one of the addresses. */
 export function isExposed(listen: readonly ListenAddress[]): boolean {
   return exposed(listen).length > 0;
 }

@@ -135,6 +135,5 @@ export function camel(name: string): string {
 
 type Camel<S extends string> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : S;
 
-/** A section's keys as the code reads them. */
 export type Resolved<S extends TSchema> =
   S extends TObject<infer P> ? { readonly [K in keyof P & string as Camel<K>]: Resolved<P[K]> } : Static<S>;

@@ -41,7 +41,6 @@ export function isLoopback(host: string): boolean {
   return /^(?:0{1,4}:){1,7}0{0,3}1$|^::(?:0{0,3})1$/.test(host);
 }
 
-/** Other machines cannot reach the address. */
 export function isOwnMachine(address: ListenAddress): boolean {
   return address.kind === 'unix' || address.loopback;
 }

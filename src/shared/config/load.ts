@@ -110,7 +110,6 @@ function mentions(lines: string, key: string): boolean {
   return new RegExp(`\\b${key.slice(key.lastIndexOf('.') + 1)}\\b`).test(lines);
 }
 
-/** Its own name where the configuration gives none. */
 function withOwnId(config: Config): Config {
   return config.device.id === '' ? { ...config, device: { ...config.device, id: ownDeviceId() } } : config;
 }

@@ -12,7 +12,6 @@ export interface Setting {
   readonly source: 'file' | 'environment' | 'default';
 }
 
-/** By the key's path. */
 export type Settings = ReadonlyMap<string, Setting>;
 
 export type CheckedValue = { readonly value: Value } | { readonly fault: string };

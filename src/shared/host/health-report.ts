@@ -45,17 +45,14 @@ export class SystemdReport {
     this.#o = options;
   }
 
-  /** The step of the start under way. */
   stage(text: string): void {
     this.#o.notifier?.notify({ STATUS: text, ...extended(STAGE_LIMIT_MS) });
   }
 
-  /** The start has failed. */
   failed(why: string): void {
     this.#o.notifier?.notify({ STATUS: why });
   }
 
-  /** The start is done. */
   async up(healthReport: HealthReport): Promise<void> {
     const { notifier, clock, logger } = this.#o;
     if (notifier === undefined) return;

@@ -12,7 +12,6 @@ export type BootFacts = HostFacts['boots'];
 /** By the boot loader's word: which of the two systems runs, and what became of the data partition. */
 export type SlotFacts = NonNullable<HostFacts['slot']>;
 
-/** The telemetry as other parts see it. */
 export interface HostAdmin {
   facts(): HostFacts;
   alerts(): readonly Alert[];

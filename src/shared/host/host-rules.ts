@@ -10,7 +10,6 @@ const lowDiskPart = 0.05;
 const wornPercent = 90;
 /** Time sync needs a network and some patience after a boot. */
 const clockGraceS = 600;
-/** How long a power loss is reported. */
 const tellPowerLossS = 86_400;
 
 export const hostRules: readonly Rule<HostFacts>[] = [

@@ -11,7 +11,6 @@ export interface ServiceStart {
   readonly version: string;
   /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
   readonly configurationRefused: () => string;
-  /** Reports the step of the start under way. */
   readonly stage: (text: string) => void;
   /** Aborted when the process was asked to stop, also during its start. */
   readonly ending: AbortSignal;
@@ -51,7 +50,6 @@ const STEP_LIMIT_MS = 6_000;
 export interface StopStep {
   readonly what: string;
   readonly stop: () => Promise<void>;
-  /** Default: 6 s. */
   readonly limitMs?: number;
 }
 

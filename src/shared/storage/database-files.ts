@@ -45,7 +45,6 @@ interface Sound {
 interface Seen {
   readonly walSizes: WalSizes;
   readonly otherCommits: number;
-  /** Bytes of all pages. */
   readonly needed: number;
   readonly main: BigIntStats | undefined;
 }
@@ -92,7 +91,6 @@ export class DatabaseFiles {
     this.#id = this.#sound.head.includes(id) ? id : '';
   }
 
-  /** Bytes written to the write-ahead log since it was restarted. */
   get walBytes(): number {
     return this.#bytesOf(this.#sizes().log);
   }

@@ -87,7 +87,6 @@ export function refusalOf({ status, error }: Refusable, code: string | undefined
   return new LinesideError(known(code) ?? byContract(status), error);
 }
 
-/** Of a call that failed. */
 export function failureOf(thrown: unknown, code: string | undefined): LinesideError {
   if (thrown instanceof LinesideError) {
     return thrown.code === 'REQUEST_TIMEOUT' ? unreachable(thrown.message, thrown) : thrown;

@@ -93,7 +93,6 @@ class BatchReader {
     this.#request();
   }
 
-  /** Rejects with the line's refusal. */
   get failed(): Promise<never> {
     return this.#failed.promise;
   }
@@ -213,7 +212,6 @@ export type StreamKind = keyof typeof LOG_STREAMS;
 
 export interface StreamRequest {
   readonly kind: StreamKind;
-  /** The caller and its address. */
   readonly reader: string;
   /** Rejects if the reader may not continue. */
   readonly authenticate: () => Promise<unknown>;
@@ -235,7 +233,6 @@ export class LogStreams {
   readonly #clock: Clock;
   readonly #refused: (reader: string, reason: string) => void;
   readonly #open = new Set<OpenStream>();
-  /** Set by endAll(). */
   #over: LinesideError | undefined;
 
   /** `refused`: called for each stream that was ended because its reader may not continue. */
@@ -244,7 +241,6 @@ export class LogStreams {
     this.#refused = refused;
   }
 
-  /** Open now, of each kind. */
   count(kind: StreamKind): number {
     return this.#of(kind).length;
   }

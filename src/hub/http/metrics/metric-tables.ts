@@ -54,7 +54,6 @@ export function register<S>(
 export interface StorageFigures {
   readonly usedBytes: number;
   readonly limitBytes: number;
-  /** Free on its disk. */
   readonly freeBytes: number;
   /** Changes that wait to be written. */
   readonly waitingChanges: number;
@@ -63,13 +62,11 @@ export interface StorageFigures {
   readonly isFull: boolean;
 }
 
-/** Of the HTTP interface itself. */
 export interface HttpFigures {
   readonly connections: number;
   readonly refusedCallers: number;
   /** Of request bodies being read or worked on. */
   readonly bodyBytes: number;
-  /** Streams of the log, by kind. */
   readonly followStreams: number;
   readonly pageStreams: number;
 }

@@ -55,7 +55,6 @@ class EventLoopLag {
   }
 }
 
-/** The parts of the hub that have figures. */
 export interface MetricSources {
   readonly outbox: { status(): OutboxStatus };
   readonly webhooks: { status(): WebhookStatus };
@@ -148,7 +147,6 @@ export class Metrics {
     this.#holds.stop();
   }
 
-  /** Registers the tables; the function updates each from its source. */
   #register(): () => Promise<void> {
     const { outbox, webhooks, host, storage, watch, upstream, http, version } = this.#sources;
     const registry = this.#registry;

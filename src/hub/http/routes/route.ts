@@ -21,7 +21,6 @@ import type { LogStreams } from '../line/line-log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type Answer, common, Headers, reading, writing } from '../schemas/answers.ts';
 
-/** The parts of the hub that the HTTP interface shows. */
 export interface HubParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
@@ -51,7 +50,6 @@ export interface RouteParts extends HubParts {
 
 /** A route as data. What follows from its method, path, body and answer is not declared again. */
 interface Declaration<P, Q extends TSchema, B extends TSchema> {
-  /** operationId */
   readonly id: string;
   readonly summary: string;
   readonly description?: string;
@@ -128,7 +126,6 @@ class Call<P, Q extends TSchema, B extends TSchema> {
 /** Method and pattern of the path: "GET /api/v1/dictionaries/:name". */
 type RouteName = `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`;
 
-/** The parameters of its path, by their names. */
 type ParamsOf<Name extends string> = Name extends `${string}/:${infer Param}/${infer Rest}`
   ? Readonly<Record<Param, string>> & ParamsOf<`/${Rest}`>
   : Name extends `${string}/:${infer Param}`
@@ -148,7 +145,6 @@ export interface Route extends Omit<AnyDeclaration, 'handle' | 'headers'> {
   readonly handle: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 }
 
-/** Declares the routes of a tag. */
 export type Routes = ReturnType<typeof routesOf>;
 
 /** What is declared is added to the list. */

@@ -59,7 +59,6 @@ const pathParameters: Readonly<Record<string, TSchema>> = {
   deliveries: deliveryId,
 };
 
-/** The OpenAPI document of the routes, as JSON. */
 export function openapiDocument(parts: RouteParts): string {
   const byPath = Map.groupBy(routesWith(parts), ({ url }) => url.replaceAll(/:([a-z]+)/g, '{$1}'));
   const paths = [...byPath].map(([path, routes]) => [

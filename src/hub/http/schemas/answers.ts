@@ -33,7 +33,6 @@ export const Headers = {
   versionNeeded: Type.Object({ 'If-Match': theVersion, 'X-Change-Reason': reasonHeader }),
 } as const;
 
-/** What is answered, by the name it has in the document. */
 export const components = {
   Problem: Type.Object(
     {

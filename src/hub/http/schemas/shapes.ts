@@ -23,7 +23,6 @@ export function isRedacted(body: unknown): boolean {
   return typeof body === 'object' && body !== null && Object.hasOwn(body, redacted);
 }
 
-/** An object of exactly these fields. */
 export function exact<T extends TProperties>(properties: T, options: object = {}): TObject<T> {
   return Type.Object(properties, { additionalProperties: false, ...options });
 }

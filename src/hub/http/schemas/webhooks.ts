@@ -217,7 +217,6 @@ const events = {
   ),
 };
 
-/** By the names they have in the document. */
 export const webhookComponents = {
   WebhookPayload: exact(
     {
