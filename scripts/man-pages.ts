@@ -11,7 +11,7 @@ import { commandPages, entry, escaped, type ManIssue, page, section } from '../s
 import { addLocalCommands } from '../src/local-commands.ts';
 import { keys, variableOf } from '../src/shared/config/config.ts';
 import type { Key } from '../src/shared/config/key.ts';
-import { limitsOf, sectionOf, shown } from '../src/shared/config/key-text.ts';
+import { limitsOf, sectionOf, shown } from './key-text.ts';
 
 const MS_PER_S = 1000;
 

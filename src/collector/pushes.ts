@@ -3,8 +3,8 @@
  * before every call: who calls, and one batch of a push after the other.
  */
 import { type ServerInterceptor, type ServerUnaryCall, status } from '@grpc/grpc-js';
-import type { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
 import { GatedCall } from '../shared/auth/gated-call.ts';
+import type { AuthFailureLog } from '../shared/base/burst-log.ts';
 import type { Clock, Timer } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';

@@ -16,10 +16,10 @@ import {
   status,
 } from '@grpc/grpc-js';
 import Long from 'long';
-import { AuthFailureLog } from '../shared/auth/auth-failure-log.ts';
 import { failureOf } from '../shared/auth/gated-call.ts';
 import { MAX_HANDSHAKE_MS, readTlsFiles, TLS_PROFILE } from '../shared/auth/tls-files.ts';
 import { TokenWatch } from '../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../shared/base/clock.ts';
 import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
 import { bind } from '../shared/base/listeners.ts';

@@ -3,12 +3,12 @@
  * the `lineside serve` that started it when that one is killed: the next one stops it first and starts its own.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { backoffMs } from '../shared/base/backoff.ts';
 import { type Clock, pause, type Timer } from '../shared/base/clock.ts';
 import { holderOf } from '../shared/base/data-directory.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
+import { readText } from '../shared/base/read-text.ts';
 
 /** The exit of a hub after SIGTERM or its own reload. */
 const MEANT = 'exit status 0';
@@ -212,7 +212,7 @@ async function endOrphan({ dataDir, stopLimitMs, clock, logger }: HubChildOption
 /** A child hub whose parent is no `lineside serve` any more. */
 function isOrphan(pid: number): boolean {
   if (!isHub(pid)) return false;
-  const parent = Number(/^PPid:\s*(\d+)$/m.exec(read(`/proc/${pid}/status`))?.[1]);
+  const parent = Number(/^PPid:\s*(\d+)$/m.exec(readText(`/proc/${pid}/status`))?.[1]);
   return !argumentsOf(parent).includes('serve');
 }
 
@@ -224,15 +224,7 @@ function isHub(pid: number): boolean {
 
 /** Empty for a process that is gone, or that its parent has not waited for yet (a zombie). */
 function argumentsOf(pid: number): string[] {
-  return read(`/proc/${pid}/cmdline`).split('\0').slice(0, -1);
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
+  return readText(`/proc/${pid}/cmdline`).split('\0').slice(0, -1);
 }
 
 function send(pid: number, name: NodeJS.Signals): void {

@@ -1,8 +1,8 @@
 /** Every configuration key, from its declaration: docs/reference/config.md and systemd/lineside.toml. */
 import type { TSchema } from '@sinclair/typebox';
+import { limitsOf, type Rules, sectionOf, shown } from '../../scripts/key-text.ts';
 import { keys, variableOf } from '../../src/shared/config/config.ts';
 import type { Key } from '../../src/shared/config/key.ts';
-import { limitsOf, type Rules, sectionOf, shown } from '../../src/shared/config/key-text.ts';
 import { blocks, code, MADE, type Page, plain, table } from './page.ts';
 
 export function configPage(): Page {

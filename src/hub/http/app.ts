@@ -8,7 +8,7 @@ import Fastify, {
   type FastifyRequest,
   type FastifyServerOptions,
 } from 'fastify';
-import type { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
+import type { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -236,17 +236,10 @@ export type Query = Readonly<Record<string, string>> & { readonly [queryFault]?:
 /** "+" is a plus, not a space, because of the offsets of times ("at=2026-03-01T09:30:00+00:00"). */
 export function parseQuery(text: string): Query {
   const parameters: Record<string, string> = Object.create(null) as Record<string, string>;
-  let start = 0;
-  for (let count = 0; start < text.length; count += 1) {
-    if (count === MAX_QUERY_PARAMETERS) return faulty(`has more than ${MAX_QUERY_PARAMETERS} parameters`);
-    const ampersand = text.indexOf('&', start);
-    const end = ampersand === -1 ? text.length : ampersand;
-    const part = text.slice(start, end);
-    start = end + 1;
-    if (part === '') continue;
-    const equals = part.indexOf('=');
-    const name = decoded(equals === -1 ? part : part.slice(0, equals));
-    const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
+  const parts = text.split('&').filter(Boolean);
+  if (parts.length > MAX_QUERY_PARAMETERS) return faulty(`has more than ${MAX_QUERY_PARAMETERS} parameters`);
+  for (const part of parts) {
+    const [, name, value] = (/^([^=]*)=?(.*)$/s.exec(part) ?? []).map(decoded);
     if (name === undefined || value === undefined) return faulty('is not properly percent-encoded UTF-8');
     if (name in parameters) return faulty(`has "${name.slice(0, MAX_QUOTED_CHARS)}" twice`);
     parameters[name] = value;

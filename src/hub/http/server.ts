@@ -1,9 +1,9 @@
 /** The HTTP interface: one app on several listeners. */
 import { createServer, type Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
-import { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
 import { readTlsFiles, TLS_PROFILE, type TlsFiles } from '../../shared/auth/tls-files.ts';
 import type { TokenReader } from '../../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import { AddressShare, type Bound, bind, Listeners, type Listening } from '../../shared/base/listeners.ts';

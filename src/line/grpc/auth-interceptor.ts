@@ -6,8 +6,8 @@
 import { constants } from 'node:http2';
 import type { ServerInterceptingCallInterface, ServerInterceptor } from '@grpc/grpc-js';
 import type { CallContext } from 'nice-grpc';
-import type { AuthFailureLog } from '../../shared/auth/auth-failure-log.ts';
 import { GatedCall } from '../../shared/auth/gated-call.ts';
+import type { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Turn } from '../port/line.ts';

@@ -54,3 +54,14 @@ export class BurstLog {
     this.#unlogged = 0;
   }
 }
+
+export class AuthFailureLog extends BurstLog {
+  constructor(clock: Clock, logger: Logger) {
+    super(clock, logger, 'refused a caller', 'refusals');
+  }
+
+  /** `method`: a gRPC method, or an HTTP method and the pattern of its route. */
+  note(method: string, peer: string, reason: string): void {
+    this.add({ peer, method, reason });
+  }
+}

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { parse, TomlError } from 'smol-toml';
 import { LinesideError, messageOf, readFaultOf, systemCode } from '../base/errors.ts';
+import { readText } from '../base/read-text.ts';
 import { type Config, keys, variableOf } from './config.ts';
 import { isCredential } from './credential.ts';
 import { deviceIdIn, deviceIdOf } from './device-id.ts';
@@ -151,15 +152,7 @@ export function hubDirOf({ config, settings }: Pick<Loaded, 'config' | 'settings
 
 /** That of the box's identity, where it has one: it stays when the box is restored on another card. */
 export function ownDeviceId(identityFile = IDENTITY_FILE): string {
-  return deviceIdIn(textOf(identityFile)) ?? deviceIdOf(textOf('/etc/machine-id') ?? '', hostname());
-}
-
-function textOf(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return undefined;
-  }
+  return deviceIdIn(readText(identityFile)) ?? deviceIdOf(readText('/etc/machine-id'), hostname());
 }
 
 /** A key as `lineside config check` prints it. */

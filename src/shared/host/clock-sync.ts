@@ -8,9 +8,10 @@
  * by a constant until an operator sets the clock. It does not count suspends, which no Raspberry Pi has; where a machine is
  * suspended before its time is known, what was stamped before is corrected by so much too little.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Clock, Timer } from '../base/clock.ts';
+import { readText } from '../base/read-text.ts';
 
 export type ClockState = 'synced' | 'unsynced' | 'unknown';
 
@@ -53,7 +54,7 @@ export function createClockSync(options: ClockSyncOptions): ClockSync {
   };
   arm();
   return {
-    bootId: bootIdOf(bootIdFile),
+    bootId: readText(bootIdFile).trim(),
     state: () => now,
     offsetMs: () => clock.wallMs() - bootMs(),
     onChange: (call) => void calls.push(call),
@@ -71,12 +72,4 @@ export function clockState(file: string): ClockState {
 function kernelBootMs(): number {
   const [seconds, nanoseconds] = process.hrtime();
   return seconds * 1_000 + nanoseconds / 1e6;
-}
-
-function bootIdOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8').trim();
-  } catch {
-    return '';
-  }
 }

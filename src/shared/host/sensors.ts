@@ -2,9 +2,10 @@
  * Files of the kernel about the machine. Sources: the kernel's documentation of sysfs (thermal, hwmon, mmc, block,
  * ext4), the JEDEC eMMC standard for the life time estimates, Raspberry Pi's for the bits of get_throttled.
  */
-import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
+import { readText } from '../base/read-text.ts';
 import type { DiskFacts, SlotFacts, TriState } from './host-facts.ts';
 
 export interface SensorRoots {
@@ -105,13 +106,7 @@ function entries(dir: string, name: RegExp): string[] {
 }
 
 /** '' where it cannot be read: there is none, or its driver has no answer. */
-function text(path: string): string {
-  try {
-    return readFileSync(path, 'utf8').trim();
-  } catch {
-    return '';
-  }
-}
+const text = (path: string): string => readText(path).trim();
 
 // Values of the files in our terms; null and 'unknown' if they are not what was expected.
 

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BURST_LOG_MS } from '../base/burst-log.ts';
-import { FakeClock } from '../base/fake-clock.fixture.ts';
-import { recordingLogger } from '../base/logger.fixture.ts';
-import { AuthFailureLog } from './auth-failure-log.ts';
+import { AuthFailureLog, BURST_LOG_MS } from './burst-log.ts';
+import { FakeClock } from './fake-clock.fixture.ts';
+import { recordingLogger } from './logger.fixture.ts';
 
 const refused = (peer: string, reason: string, count: number): string =>
   `warn refused a caller peer=${peer} method="GET /a" reason="${reason}" refusals=${count}`;

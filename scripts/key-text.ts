@@ -1,6 +1,6 @@
 /** A configuration key in words: for the commented example, the reference and the manual page. Pure. */
 import type { TSchema } from '@sinclair/typebox';
-import type { Key } from './key.ts';
+import type { Key } from '../src/shared/config/key.ts';
 
 /** The keywords of a key's schema that limit its values. */
 export interface Rules {
