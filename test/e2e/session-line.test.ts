@@ -14,6 +14,9 @@ import { unplug } from './pty.ts';
 
 const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_CLOSED } = lineside.v1.PortState;
 
+/** termios(3). */
+const PARMRK = 0o10;
+
 class Session {
   readonly received: Buffer[] = [];
   readonly events: lineside.v1.LineEvent.$Shape[] = [];
@@ -135,6 +138,50 @@ test('purge leaves out what was received and drops what was not sent', async () 
   assert.equal(Number((await daemon.client.line.getStatus({})).counters?.txQueuedPackets), 0);
   await assert.rejects(session.port.command({ break: true }), /has no break/);
   await session.port.command({ drain: {} });
+  await session.port.end();
+  await daemon.stop();
+});
+
+test('line errors: the kernel marks them while a session asks, and all that is received and logged stays as it was sent', async () => {
+  const { daemon, pty } = await startBox();
+  const marks = (): boolean => (getTermios(pty.masterFd).iflag & PARMRK) !== 0;
+  const other = new Session(daemon);
+  await other.stands();
+  const session = new Session(daemon);
+  await session.stands();
+  const sent: Buffer[] = [];
+  const line = async (): Promise<void> => {
+    const bytes = Buffer.concat([Buffer.from([255, 0, 255, 255, 0, 0, 7, 255]), pattern(3_000), Buffer.from([255])]);
+    sent.push(bytes);
+    pty.write(bytes);
+    const length = Buffer.concat(sent).length;
+    await until('it arrives', () => session.bytes.length >= length && other.bytes.length >= length);
+  };
+  assert.equal(marks(), false);
+  await line();
+  await session.port.command({ lineErrors: true });
+  assert.equal(marks(), true);
+  await line();
+  await other.port.command({ lineErrors: true });
+  await session.port.command({ lineErrors: false });
+  assert.equal(marks(), true, 'another one asks');
+  await line();
+  // Purged in the midst: what comes after is whole.
+  pty.write(Buffer.alloc(50, 255));
+  await until('it is there', () => session.bytes.length >= Buffer.concat(sent).length + 50);
+  await session.port.command({ purge: { received: true } });
+  await other.port.end();
+  await until('none asks', () => !marks());
+  assert.deepEqual(session.bytes, Buffer.concat([...sent, Buffer.alloc(50, 255)]));
+  assert.deepEqual(other.bytes, session.bytes);
+  const logged = async (): Promise<Buffer> =>
+    Buffer.concat((await everythingAfter(daemon.client, 0)).map(({ entry }) => Buffer.from(entry?.rawData ?? [])));
+  await until('it is logged', async () => (await logged()).length >= session.bytes.length);
+  assert.deepEqual(await logged(), session.bytes);
+  assert.ok(
+    [...session.events, ...other.events].every(({ lineErrors }) => lineErrors == null),
+    'a PTY has none',
+  );
   await session.port.end();
   await daemon.stop();
 });

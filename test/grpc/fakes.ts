@@ -105,6 +105,9 @@ export class FakeLine implements Line {
     throw new LinesideError('NOT_CONNECTED', 'no port is open');
   }
   restoreSettings(): void {}
+  watchErrors(): () => void {
+    return () => {};
+  }
   listen(listener: LineListener): () => void {
     this.listeners.add(listener);
     return () => void this.listeners.delete(listener);

@@ -179,8 +179,12 @@ class Client {
     protocol?.received(bytes);
   }
 
-  #event(protocol: Rfc2217 | undefined, { modemLines, settings, lostBytes }: lineside.v1.LineEvent.$Shape): void {
+  #event(
+    protocol: Rfc2217 | undefined,
+    { modemLines, lineErrors, settings, lostBytes }: lineside.v1.LineEvent.$Shape,
+  ): void {
     if (modemLines != null) protocol?.modemLines(modemLines);
+    if (lineErrors != null) protocol?.lineErrors(lineErrors);
     if (settings != null) protocol?.settingsAre(settingsOf(settings));
     if (lostBytes != null)
       void this.#call.err.write(

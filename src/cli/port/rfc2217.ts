@@ -1,5 +1,5 @@
 /** RFC 2217 (serial port over telnet) for one client: what it asks for becomes commands of a port, and their results its answers. */
-import type { lineside } from '../../shared/proto/services.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import { IAC, negotiation, subnegotiation, type TelnetItem, TelnetParser, telnetData, type Verb } from './telnet.ts';
 
 type Command = lineside.v1.LineCommand.$Properties;
@@ -38,6 +38,7 @@ const option = {
   parity: 3,
   stopBits: 4,
   control: 5,
+  lineState: 6,
   modemState: 7,
   suspend: 8,
   resume: 9,
@@ -71,6 +72,18 @@ const FLOW_IN = 13;
 const modemBits = { cts: 0x10, dsr: 0x20, ri: 0x40, dcd: 0x80 } as const;
 const changeBits = { cts: 0x01, dsr: 0x02, ri: 0x04, dcd: 0x08 } as const;
 type Incoming = keyof typeof modemBits;
+
+const { Kind } = lineside.v1.LineError;
+/** NOTIFY-LINESTATE, as the line status register of a 16550. */
+const lineStates: Readonly<Record<lineside.v1.LineError.Kind, number>> = {
+  [Kind.PARITY_OR_FRAMING]: 0x04 | 0x08,
+  [Kind.PARITY]: 0x04,
+  [Kind.FRAMING]: 0x08,
+  [Kind.BREAK]: 0x10,
+  [Kind.OVERRUN]: 0x02,
+};
+/** The others (data ready, transmitter empty) would change with every byte. */
+const LINE_ERRORS = 0x1e;
 
 interface Rfc2217Options {
   readonly port: ControlledPort;
@@ -133,6 +146,11 @@ export class Rfc2217 {
     this.#notifyModem(changes ?? {});
   }
 
+  lineErrors({ errors }: lineside.v1.LineErrors.$Properties): void {
+    const state = (errors ?? []).reduce((bits, { kind }) => bits | lineStates[kind ?? Kind.PARITY_OR_FRAMING], 0);
+    if ((state & this.#lineMask) !== 0) this.#answer(option.lineState, Uint8Array.of(state & this.#lineMask));
+  }
+
   #item(item: TelnetItem): void {
     if (item.kind === 'negotiate') return this.#negotiate(item.verb, item.option);
     if (item.kind === 'sub') {
@@ -181,8 +199,11 @@ export class Rfc2217 {
         this.#suspended = false;
         return this.#onResume();
       case option.lineStateMask:
-        this.#lineMask = first;
-        return this.#answer(code, Uint8Array.of(this.#lineMask));
+        // A box whose port has no line errors reports none.
+        return this.#ask({ lineErrors: (first & LINE_ERRORS) !== 0 }, () => {
+          this.#lineMask = first;
+          this.#answer(code, Uint8Array.of(first));
+        });
       case option.modemStateMask:
         this.#modemMask = first;
         return this.#answer(code, Uint8Array.of(this.#modemMask));

@@ -3,8 +3,9 @@ import { lineside } from '../../shared/proto/services.ts';
 import { sessionResponse, u64 } from './encode.ts';
 import { MAX_UNREAD_BYTES, RECEIVED_MESSAGE_BYTES } from './limits.ts';
 
-/** What an event counts: far more than its message, so that events alone stay bounded too. */
+/** What an event counts: far more than its message, so that events alone stay bounded too; and each of its line errors. */
 const EVENT_BYTES = 256;
+const ERROR_BYTES = 32;
 
 type Event = lineside.v1.LineEvent.$Properties;
 
@@ -12,8 +13,6 @@ export class ReceivedQueue {
   readonly #onChange: () => void;
   #pieces: (Uint8Array | Event)[] = [];
   #bytes = 0;
-  /** Bytes to come that were purged. */
-  #purged = 0;
   #lostBytes = 0;
 
   constructor(onChange: () => void) {
@@ -26,20 +25,17 @@ export class ReceivedQueue {
   }
 
   received(bytes: Uint8Array): void {
-    const left = Math.min(this.#purged, bytes.length);
-    this.#purged -= left;
-    if (left < bytes.length) this.#add(left === 0 ? bytes : bytes.subarray(left), bytes.length - left);
+    this.#add(bytes);
   }
 
   event(event: Event): void {
-    this.#add(event, EVENT_BYTES);
+    this.#add(event);
   }
 
-  /** Leaves out what waits, and as many bytes of what is to come. */
-  purge(toCome: number): void {
-    this.#pieces = this.#pieces.filter((piece) => !(piece instanceof Uint8Array));
-    this.#bytes = this.#pieces.length * EVENT_BYTES;
-    this.#purged = toCome;
+  /** Leaves out the bytes that wait, and their errors. */
+  purge(): void {
+    this.#pieces = this.#pieces.filter((piece) => !(piece instanceof Uint8Array || piece.lineErrors));
+    this.#bytes = this.#pieces.reduce((sum, piece) => sum + bytesOf(piece), 0);
   }
 
   /** The next message, encoded; undefined: there is none now. */
@@ -48,7 +44,7 @@ export class ReceivedQueue {
     if (first === undefined) return undefined;
     if (!(first instanceof Uint8Array)) {
       this.#pieces.shift();
-      this.#bytes -= EVENT_BYTES;
+      this.#bytes -= bytesOf(first);
       return sessionResponse('event', lineside.v1.LineEvent.encode(first).finish());
     }
     const run: Uint8Array[] = [];
@@ -63,8 +59,9 @@ export class ReceivedQueue {
     return sessionResponse('received', run.length === 1 ? first : Buffer.concat(run, size));
   }
 
-  #add(piece: Uint8Array | Event, bytes: number): void {
+  #add(piece: Uint8Array | Event): void {
     if (this.#lostBytes > 0) return;
+    const bytes = bytesOf(piece);
     if (this.#bytes + bytes > MAX_UNREAD_BYTES) {
       const waiting = this.#pieces.reduce((sum, one) => sum + (one instanceof Uint8Array ? one.length : 0), 0);
       this.#lostBytes = waiting + (piece instanceof Uint8Array ? bytes : 0);
@@ -76,4 +73,9 @@ export class ReceivedQueue {
     }
     this.#onChange();
   }
+}
+
+function bytesOf(piece: Uint8Array | Event): number {
+  if (piece instanceof Uint8Array) return piece.length;
+  return EVENT_BYTES + (piece.lineErrors?.errors?.length ?? 0) * ERROR_BYTES;
 }

@@ -47,6 +47,8 @@ export class Session {
   #breaking = false;
   /** Of the last break that was asked for: it waits for its turn, and its end for that. */
   #breakBegun: Promise<void> = Promise.resolve();
+  /** Ends the line errors; undefined: they were not asked for. */
+  #endErrors: (() => void) | undefined;
   #failure: unknown;
   readonly #atEnd: (() => void)[] = [];
   /** The next change: something to hand over, room for a packet, a batch that was taken. Who waits checks its own condition again. */
@@ -88,6 +90,7 @@ export class Session {
     } finally {
       for (const end of this.#atEnd) end();
       this.#endBreak();
+      this.#watchErrors(false);
       this.#parts.hold.left(this.#caller.stream);
     }
   }
@@ -164,7 +167,10 @@ export class Session {
     const { line } = this.#parts;
     queue.event({ portState: portStateOf(line.snapshot().state) });
     const stop = line.listen({
-      received: (bytes) => queue.received(bytes),
+      received: (bytes, errors = []) => {
+        if (this.#endErrors !== undefined && errors.length > 0) queue.event({ lineErrors: { errors: [...errors] } });
+        queue.received(bytes);
+      },
       state: (state) => queue.event({ portState: portStateOf(state) }),
       settings: (effective) => queue.event({ settings: effectiveMessage(effective) }),
     });
@@ -205,6 +211,12 @@ export class Session {
       hold.release(stream);
       return {};
     }
+    // Fields of a oneof that were not sent are null in the generated class.
+    if (typeof command.lineErrors === 'boolean') {
+      if (command.lineErrors) hold.check(stream);
+      this.#watchErrors(command.lineErrors);
+      return {};
+    }
     const port = line.openPort();
     if (command.drain) {
       await port.drain(this.#turn());
@@ -237,13 +249,27 @@ export class Session {
 
   async #changeSettings(port: OpenPort, asked: lineside.v1.ChangeSettings): Promise<Result> {
     const effective = await port.changeSettings(this.#turn(), settingsChange(asked), asked.drain);
-    if (asked.purgeReceived) this.#received?.purge(port.untaken());
+    if (asked.purgeReceived) this.#purgeReceived(port);
     return { effective: effectiveMessage(effective) };
   }
 
   #purge(port: OpenPort, { received, transmit }: lineside.v1.Purge): void {
     if (transmit) port.purgeTransmit(this.#caller.stream);
-    if (received) this.#received?.purge(port.untaken());
+    if (received) this.#purgeReceived(port);
+  }
+
+  #purgeReceived(port: OpenPort): void {
+    port.takeArrived();
+    this.#received?.purge();
+  }
+
+  #watchErrors(on: boolean): void {
+    if (!on) {
+      this.#endErrors?.();
+      this.#endErrors = undefined;
+    } else if (this.#received === undefined)
+      throw new LinesideError('INVALID_ARGUMENT', 'line_errors: receive has not begun');
+    else this.#endErrors ??= this.#parts.line.watchErrors();
   }
 
   async #beginBreak(port: OpenPort): Promise<void> {

@@ -28,8 +28,8 @@ export interface SendRequest extends Turn {
 
 /** Who takes the received bytes as they are read, and what happens to the line, in order. */
 export interface LineListener {
-  /** Shared with others: not to be changed. */
-  received(bytes: Uint8Array): void;
+  /** Shared with others: not to be changed. `errors`: while any listener wants them (watchErrors). */
+  received(bytes: Uint8Array, errors?: readonly LineError[]): void;
   state(state: LineState): void;
   settings(effective: EffectiveSettings): void;
 }
@@ -41,6 +41,7 @@ export type ModemLines = { readonly [K in FieldOf<lineside.v1.ModemLines.$Proper
 export type ModemChanges = { readonly [K in FieldOf<lineside.v1.ModemChanges.$Properties>]: number };
 /** struct serial_icounter_struct of the kernel (TIOCGICOUNT). */
 export type KernelCounters = { readonly [K in FieldOf<lineside.v1.KernelCounters.$Properties>]: number };
+export type LineError = Required<Omit<lineside.v1.LineError.$Properties, '$unknowns'>>;
 /** What the line counted since the service started, and what waits now. */
 export type LineCounters = { [K in FieldOf<lineside.v1.LineCounters.$Properties>]: number };
 

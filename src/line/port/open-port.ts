@@ -95,9 +95,9 @@ export class OpenPort {
     this.traffic.purgeTransmit(caller);
   }
 
-  /** Bytes that have arrived and were not handed out yet. */
-  untaken(): number {
-    return this.device.untaken();
+  /** Hands out what has arrived and was not read yet. */
+  takeArrived(): void {
+    this.device.takeArrived();
   }
 
   /**

@@ -28,6 +28,7 @@ class FakeDevice implements Device {
   events: DeviceEvents | undefined;
   closed = false;
   reading = true;
+  marks = false;
   written: Buffer[] = [];
   /** undefined: everything is accepted at once; else the line accepts so many bytes and is stuck. */
   accepts: number | undefined;
@@ -73,8 +74,9 @@ class FakeDevice implements Device {
     this.settings = settings;
   }
   modemChanges(): undefined {}
-  untaken(): number {
-    return 0;
+  takeArrived(): void {}
+  markErrors(on: boolean): void {
+    this.marks = on;
   }
   discardUnsent(): void {}
   async drained(): Promise<void> {}
@@ -234,6 +236,23 @@ describe('the port owner', () => {
     letGo();
     await world.until(() => world.devices[0]?.closed === true, 'the late device is closed');
     assert.equal(world.owner.snapshot().state, 'closed');
+  });
+
+  it('has line errors marked while a listener wants them, on the port that is back, too', async () => {
+    await assert.rejects(async () => world.owner.watchErrors(), { code: 'NOT_CONNECTED' });
+    await world.owner.open(configOf('/dev/a'));
+    const [first, second] = [world.owner.watchErrors(), world.owner.watchErrors()];
+    world.device.events?.lost(new Error('unplugged'));
+    await world.until(() => world.owner.snapshot().state === 'lost', 'lost');
+    first();
+    world.appeared();
+    await world.until(() => world.owner.snapshot().state === 'open', 'back');
+    assert.equal(world.devices.length, 2);
+    assert.equal(world.device.marks, true);
+    second();
+    assert.equal(world.device.marks, false);
+    await world.owner.open(configOf('/dev/b'));
+    assert.equal(world.device.marks, false);
   });
 
   it('lets 16 calls of Open wait, refuses more, and takes them again afterwards', async () => {

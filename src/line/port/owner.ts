@@ -81,6 +81,7 @@ export class PortOwner {
   readonly #watch: { close(): void };
   #portListChanges = 0;
   readonly #listeners = new Set<LineListener>();
+  #errorWatchers = 0;
   /** Settings that were changed in place since the last Open: a port that was lost comes back with them. */
   #changes: SettingsChange = {};
 
@@ -180,6 +181,24 @@ export class PortOwner {
   listen(listener: LineListener): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
+  }
+
+  /** Listeners get line errors, over a loss of the port too, until the returned function is called. NOT_CONNECTED, PORT_IO. */
+  watchErrors(): () => void {
+    this.#connected().device.markErrors(true);
+    this.#errorWatchers += 1;
+    return () => {
+      this.#errorWatchers -= 1;
+      if (this.#errorWatchers === 0) this.#markErrors(false);
+    };
+  }
+
+  #markErrors(on: boolean): void {
+    try {
+      this.#current?.device.markErrors(on);
+    } catch (error) {
+      this.#options.logger.error('line errors could not be switched', { on, error: messageOf(error) });
+    }
   }
 
   /** What is open now, for what goes beyond the contract. NOT_CONNECTED. */
@@ -373,15 +392,16 @@ export class PortOwner {
     else this.#changeAgain(port);
     if (!fresh && this.#counters.reopens < this.#counters.losses) this.#counters.reopens += 1;
     device.start({
-      data: (bytes) => {
+      data: (bytes, errors) => {
         traffic.received(bytes);
-        for (const listener of this.#listeners) listener.received(bytes);
+        for (const listener of this.#listeners) listener.received(bytes, errors);
       },
       lost: (cause) => {
         const error = new LinesideError('PORT_IO', `${device.path} is gone: ${messageOf(cause)}`, { cause });
         if (this.#current?.device === device) void this.#input({ kind: 'lost', error });
       },
     });
+    if (this.#errorWatchers > 0) this.#markErrors(true);
   }
 
   #changeAgain(port: OpenPort): void {

@@ -34,6 +34,8 @@ const VSTOP = 9;
 const XON = 0x11;
 const XOFF = 0x13;
 // c_iflag.
+const PARMRK = 0o000010;
+const INPCK = 0o000020;
 const IXON = 0o002000;
 const IXOFF = 0o010000;
 
@@ -125,6 +127,12 @@ export function rawTermios(settings: LineSettings, former: Termios): Termios {
     ispeed: settings.baudRate,
     ospeed: settings.baudRate,
   };
+}
+
+/** The same line with marks of its errors between the received bytes (see LineErrorDecoder), or without. */
+export function withMarks(termios: Termios, on: boolean): Termios {
+  const marks = INPCK | PARMRK;
+  return { ...termios, iflag: on ? termios.iflag | marks : termios.iflag & ~marks };
 }
 
 /** The settings that the kernel reports. `onePointFive`: whether CSTOPB with 5 data bits is 1.5 on this hardware. */

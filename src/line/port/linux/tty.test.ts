@@ -26,6 +26,8 @@ import { CLOSE_LIMIT_MS, openTty, TtyDevice } from './tty.ts';
 import { getTermios } from './tty-ioctl.ts';
 
 const MIB = 1_048_576;
+/** termios(3). */
+const PARMRK = 0o10;
 
 /** What the far end reads from now on. */
 function counted(pty: Pty): { bytes: number; readonly hash: Hash } {
@@ -50,6 +52,28 @@ test('every byte value arrives as it was sent, both ways at once, for megabytes'
   await until('all arrived', () => received.bytes === inward.length && peer.bytes === outward.length);
   assert.equal(received.hash.digest('hex'), sha256(inward));
   assert.equal(peer.hash.digest('hex'), sha256(outward));
+  await device.close();
+});
+
+test('line errors come and go in the midst of a stream, and while reading pauses: every byte arrives as it was sent', async (t) => {
+  const { pty, device, received } = await openRig(t);
+  const settings = watchedBy(t, pty);
+  const marks = (): boolean => (getTermios(settings).iflag & PARMRK) !== 0;
+  // A quarter of it is FF, which the kernel doubles.
+  const bytes = pattern(20_000).map((byte) => (byte < 64 ? 255 : byte));
+  for (let at = 0; at < bytes.length; at += 100) {
+    const paused = at % 3_000 === 0;
+    if (paused) device.pauseReading();
+    await pty.write(bytes.subarray(at, at + 100));
+    await until('it has arrived', () => paused || pty.unread() > 0 || received.bytes >= at + 100);
+    device.markErrors(at % 200 === 0);
+    assert.equal(marks(), at % 200 === 0);
+    if (at % 200 === 0) device.configure({ ...eightNone, baudRate: 9_600 });
+    assert.equal(marks(), at % 200 === 0, 'settings that change leave it as it is');
+    if (paused) device.resumeReading();
+  }
+  await until('all arrived', () => received.bytes >= bytes.length);
+  assert.equal(received.hash.digest('hex'), sha256(bytes));
   await device.close();
 });
 

@@ -5,7 +5,7 @@
  * imported at the first Open.
  */
 
-import { closeSync } from 'node:fs';
+import { closeSync, readSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { SerialPort } from 'serialport';
 import { type Clock, endsWithin, pause, systemClock, type Timer } from '../../../shared/base/clock.ts';
@@ -13,10 +13,19 @@ import { LinesideError, messageOf, systemCode } from '../../../shared/base/error
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
 import { characterMs } from '../chunks.ts';
 import type { PortToOpen } from '../inventory.ts';
-import type { KernelCounters, ModemChanges, ModemLines } from '../line.ts';
+import type { KernelCounters, LineError, ModemChanges, ModemLines } from '../line.ts';
 import { type EffectiveSettings, FlowControl, type LineSettings, type OutgoingLines } from '../line-config.ts';
+import { isMarked, LineErrorDecoder } from '../line-errors.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
-import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf, type Termios } from './termios.ts';
+import {
+  checkSettings,
+  hasOnePointFive,
+  rawTermios,
+  settingNotTaken,
+  settingsOf,
+  type Termios,
+  withMarks,
+} from './termios.ts';
 import {
   discardBoth,
   discardInput,
@@ -46,8 +55,8 @@ const MAX_DRAIN_LOOK_MS = 64;
 const HARDWARE_BUFFER_CHARACTERS = 64;
 
 export interface DeviceEvents {
-  /** Bytes as the kernel gave them; the array is the receiver's to keep. */
-  data(bytes: Uint8Array): void;
+  /** Bytes as the line gave them; the array is the receiver's to keep. `errors`: where they were asked for with markErrors(). */
+  data(bytes: Uint8Array, errors?: readonly LineError[]): void;
   /** The port is gone (unplugged, driver gone, read error). At most once, never after close() was called. */
   lost(cause: Error): void;
 }
@@ -71,6 +80,8 @@ export class TtyDevice {
   readonly #writer: TtyWriter;
   #effective: EffectiveSettings;
   #events: DeviceEvents | undefined;
+  /** Line errors are asked for: the kernel marks them. */
+  #decoder: LineErrorDecoder | undefined;
   #lost: Error | undefined;
   #closed = false;
   #released: Promise<void> | undefined;
@@ -102,7 +113,14 @@ export class TtyDevice {
       return;
     }
     // libuv reads into a fresh array each time: it is the receiver's to keep.
-    this.#options.stream.on('data', (bytes: Uint8Array) => events.data(bytes));
+    this.#options.stream.on('data', (bytes: Uint8Array) => this.#deliver(bytes));
+  }
+
+  #deliver(read: Uint8Array): void {
+    if (read.length === 0) return;
+    if (this.#decoder === undefined) return this.#events?.data(read);
+    const { bytes, errors } = this.#decoder.decode(read);
+    this.#events?.data(bytes, errors);
   }
 
   /** Stops reading (the kernel buffers, then the line overruns or is held by flow control). */
@@ -151,7 +169,7 @@ export class TtyDevice {
     this.#control('settings', (fd) => {
       const former = getTermios(fd);
       try {
-        this.#effective = apply(port, settings, fd, former);
+        this.#effective = apply(port, settings, fd, former, this.#decoder !== undefined);
       } catch (thrown) {
         attempt(() => setTermios(fd, former));
         throw thrown;
@@ -159,9 +177,36 @@ export class TtyDevice {
     });
   }
 
-  /** Bytes that have arrived and were not read yet. */
-  untaken(): number {
-    return this.#control('received bytes', untaken);
+  /** Delivers what has arrived and was not read yet. */
+  takeArrived(): void {
+    this.#deliver(this.#control('received bytes', (fd) => this.#arrived(fd, untaken(fd))));
+  }
+
+  /** From now on line errors come with the bytes, or no longer; the bytes are the same. */
+  markErrors(on: boolean): void {
+    const former = this.#decoder;
+    if (on === (former !== undefined)) return;
+    const [before, between] = this.#control('line errors', (fd) => {
+      const next = withMarks(getTermios(fd), on);
+      const count = untaken(fd);
+      setTermios(fd, next);
+      const unsure = untaken(fd) - count;
+      return [this.#arrived(fd, count), this.#arrived(fd, unsure)] as const;
+    });
+    const fresh = new LineErrorDecoder(() => this.kernelCounters());
+    this.#deliver(before);
+    // The kernel has no call for both: what arrived meanwhile shows itself whether it is marked.
+    this.#decoder = isMarked(between) ? (former ?? fresh) : undefined;
+    this.#deliver(between);
+    this.#decoder = on ? fresh : undefined;
+  }
+
+  #arrived(fd: number, count: number): Uint8Array {
+    // Of a reader that is paused.
+    const held: unknown = this.#options.stream.read();
+    const bytes = Buffer.allocUnsafeSlow(count);
+    const read = count === 0 ? bytes : bytes.subarray(0, readSync(fd, bytes));
+    return held instanceof Uint8Array ? Buffer.concat([held, read]) : read;
   }
 
   /** Drops what the kernel has not transmitted. */
@@ -374,9 +419,15 @@ function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): 
 }
 
 /** Sets and reads back. Throws SETTING_REFUSED. */
-function apply(port: PortToOpen, settings: LineSettings, fd: number, former: Termios): EffectiveSettings {
+function apply(
+  port: PortToOpen,
+  settings: LineSettings,
+  fd: number,
+  former: Termios,
+  marks = false,
+): EffectiveSettings {
   try {
-    setTermios(fd, rawTermios(settings, former));
+    setTermios(fd, withMarks(rawTermios(settings, former), marks));
   } catch (thrown) {
     if (systemCode(thrown) !== 'EINVAL') throw thrown;
     throw new LinesideError('SETTING_REFUSED', `${port.devicePath}: the driver refused the settings`, {

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lineside } from '../../shared/proto/services.ts';
+import { Rfc2217 } from './rfc2217.ts';
+import { subnegotiation } from './telnet.ts';
+
+const { PARITY, BREAK, OVERRUN } = lineside.v1.LineError.Kind;
+const COM_PORT = 44;
+
+test('line errors are asked of the box when the client wants any, and are notified by its mask', async () => {
+  const written: Buffer[] = [];
+  const commands: lineside.v1.LineCommand.$Properties[] = [];
+  const protocol = new Rfc2217({
+    port: {
+      send: async () => {},
+      command: async (command) => {
+        commands.push(command);
+        return {};
+      },
+    },
+    signature: '',
+    write: (bytes) => void written.push(Buffer.from(bytes)),
+    onResume: () => {},
+  });
+  const notified = { errors: [{ kind: PARITY }, { kind: OVERRUN }] };
+  written.length = 0;
+  protocol.lineErrors(notified);
+  assert.deepEqual(written, [], 'the mask is 0 at first');
+  protocol.take(subnegotiation(COM_PORT, Uint8Array.of(10, 0x06)));
+  await new Promise((resolve) => setImmediate(resolve));
+  protocol.lineErrors(notified);
+  protocol.lineErrors({ errors: [{ kind: BREAK }] });
+  assert.deepEqual(
+    written,
+    [
+      [110, 0x06],
+      [106, 0x06],
+    ].map((value) => Buffer.from(subnegotiation(COM_PORT, Uint8Array.from(value)))),
+  );
+  protocol.take(subnegotiation(COM_PORT, Uint8Array.of(10, 0x60)));
+  assert.deepEqual(commands, [{ lineErrors: true }, { lineErrors: false }]);
+});
