@@ -20,6 +20,7 @@ import { imageMissing, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
 import { authorityOf, grpcClient, HttpClient } from './remote.ts';
 import { writeStick } from './stick.ts';
+import { trySession } from './uart-session.ts';
 
 const UART = '/dev/ttyAMA0';
 /** PULLS: more of them, for a campaign. */
@@ -212,12 +213,16 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     await openPort(client, UART);
   });
 
-  it('has the modem lines and counters of the driver, and sends a break', async () => {
+  it('has the modem lines and counters of the driver', async () => {
     const lines = await client.line.setModemLines({ dtr: true, rts: true });
     assert.equal(lines.dtr, true);
-    await client.line.sendBreak({ durationMs: 100 });
     const { kernel } = await client.line.getStatus({});
     assert.ok(kernel != null && kernel.tx >= 6, JSON.stringify(kernel));
+  });
+
+  it('does to the UART what a Session asks for, in that order; a line that XOFF holds, holds nobody', async () => {
+    await box.watchUart();
+    await trySession(client, box);
   });
 
   it('loses an adapter that is pulled out, and resumes with it when it is back', async () => {

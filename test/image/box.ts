@@ -14,6 +14,7 @@ import { connect as connectTls } from 'node:tls';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { freePort } from '../free-port.ts';
 import { copyFromCard, readFromCard } from './card.ts';
+import { type UartAct, uartActs } from './uart.ts';
 
 /** Under emulation, on two cores that other tests share: a quiet machine takes a quarter of it. */
 const BOOT_LIMIT_MS = 600_000;
@@ -43,6 +44,7 @@ export class QemuBox {
   #ended: Promise<Ended> | undefined;
   #uart: Socket | undefined;
   #usb: Socket | undefined;
+  #control: Control | undefined;
 
   private constructor(options: BoxOptions, ports: Ports, publicKey: string) {
     this.#options = options;
@@ -92,9 +94,10 @@ export class QemuBox {
     // The emulator waits for the line's other end before the first instruction.
     this.#uart = await this.#connect('uart');
     this.#uart.on('error', () => undefined);
-    await watchEvents(await this.#connect('qmp'), ({ event, data }) => {
+    this.#control = controlled(await this.#connect('qmp'), ({ event, data }) => {
       if (event === 'SHUTDOWN') reason = data?.['reason'] as string;
     });
+    await this.control('qmp_capabilities');
     assert.ok(this.#child !== undefined, `the emulator did not start: ${Buffer.concat(complaints).toString()}`);
   }
 
@@ -116,7 +119,7 @@ export class QemuBox {
       // Without the option ROM to boot from the network: a package of its own, which a machine may lack.
       '-device virtio-net-pci,netdev=lan,romfile=',
       `-netdev user,id=lan,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
-      `-qmp unix:${this.dir}/qmp,server=on,wait=off`,
+      `-qmp unix:${this.dir}/qmp,server=on,wait=off -D ${this.#log} -msg timestamp=on`,
       // An adapter that is plugged in while a client is connected.
       `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-serial,chardev=usb`,
     ];
@@ -139,6 +142,25 @@ export class QemuBox {
   uartSend(bytes: Uint8Array): void {
     assert.ok(this.#uart !== undefined, 'the box is off');
     this.#uart.write(bytes);
+  }
+
+  /** Asks the emulator (QMP). */
+  async control(execute: string, given: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    assert.ok(this.#control !== undefined, 'the box was never on');
+    await this.#control(execute, given);
+  }
+
+  /** What is done to the UART from now on. */
+  async watchUart(): Promise<void> {
+    await this.control('trace-event-set-state', { name: 'pl011_write', enable: true });
+  }
+
+  uartActs(): UartAct[] {
+    return uartActs(this.#log);
+  }
+
+  get #log(): string {
+    return join(this.dir, 'qemu.log');
   }
 
   /** The end of what the kernel and systemd have shown, of all starts. */
@@ -256,20 +278,30 @@ interface QmpLine {
   readonly event?: string;
   readonly data?: Readonly<Record<string, unknown>>;
   readonly return?: unknown;
+  readonly error?: unknown;
 }
 
-/** The emulator's events, from its control socket (QMP, one JSON object a line). Resolves once it reports them. */
-function watchEvents(socket: Socket, onEvent: (line: QmpLine) => void): Promise<void> {
-  return new Promise((settle, reject) => {
-    const fail = (): void => reject(new Error('the emulator has ended'));
-    socket.on('error', fail).on('close', fail);
-    createInterface({ input: socket }).on('line', (text) => {
-      const line = JSON.parse(text) as QmpLine;
-      if (line.event !== undefined) onEvent(line);
-      if (line.return !== undefined) settle();
-    });
-    socket.write(`${JSON.stringify({ execute: 'qmp_capabilities' })}\n`);
+type Control = (execute: string, given: Readonly<Record<string, unknown>>) => Promise<void>;
+
+/** The emulator's control socket (QMP, one JSON object a line): its events, and how to ask it. */
+function controlled(socket: Socket, onEvent: (line: QmpLine) => void): Control {
+  const asked: PromiseWithResolvers<void>[] = [];
+  const fail = (): void => {
+    for (const { reject } of asked.splice(0)) reject(new Error('the emulator has ended'));
+  };
+  socket.on('error', fail).on('close', fail);
+  createInterface({ input: socket }).on('line', (text) => {
+    const line = JSON.parse(text) as QmpLine;
+    if (line.event !== undefined) onEvent(line);
+    if (line.return !== undefined) asked.shift()?.resolve();
+    if (line.error !== undefined) asked.shift()?.reject(new Error(text));
   });
+  return (execute, given) => {
+    const answer = Promise.withResolvers<void>();
+    asked.push(answer);
+    socket.write(`${JSON.stringify({ execute, arguments: given })}\n`);
+    return answer.promise;
+  };
 }
 
 /** The emulator itself accepts connections: only a finished handshake proves that a server is there. */

@@ -14,8 +14,7 @@ const TIOCGEXCL = 0x80045440;
 const TIOCOUTQ = 0x5411;
 const FIONREAD = 0x541b;
 const TIOCMGET = 0x5415;
-const TIOCMBIS = 0x5416;
-const TIOCMBIC = 0x5417;
+const TIOCMSET = 0x5418;
 const TIOCGSERIAL = 0x541e;
 const TIOCSSERIAL = 0x541f;
 const TIOCSBRK = 0x5427;
@@ -110,10 +109,11 @@ export function getModemLines(fd: number): ModemLines {
 }
 
 export function setOutgoingLines(fd: number, lines: OutgoingLines): void {
-  const bits = (wanted: boolean): number =>
-    (lines.dtr === wanted ? modemBits.dtr : 0) | (lines.rts === wanted ? modemBits.rts : 0);
-  if (bits(true) !== 0) ioctl(fd, 'TIOCMBIS', TIOCMBIS, intBytes(bits(true)));
-  if (bits(false) !== 0) ioctl(fd, 'TIOCMBIC', TIOCMBIC, intBytes(bits(false)));
+  let bits = readInt(fd, 'TIOCMGET', TIOCMGET);
+  for (const name of ['dtr', 'rts'] as const)
+    if (lines[name] !== undefined) bits = lines[name] ? bits | modemBits[name] : bits & ~modemBits[name];
+  // Both in one step: a device that they reset sees no state in between.
+  ioctl(fd, 'TIOCMSET', TIOCMSET, intBytes(bits));
 }
 
 export function setBreak(fd: number, on: boolean): void {

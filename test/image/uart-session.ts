@@ -1,0 +1,86 @@
+/** A Session on the PL011 of the emulated box: what is asked for, against what the UART was made to do. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RemotePort } from '../../src/cli/port/remote-port.ts';
+import { FlowControl } from '../../src/line/port/line-config.ts';
+import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import type { lineside } from '../../src/shared/proto/services.ts';
+import type { Client } from '../e2e/daemon.ts';
+import type { QemuBox } from './box.ts';
+import type { UartAct } from './uart.ts';
+
+type Uart = Pick<QemuBox, 'uartActs' | 'uartSend' | 'uartReceived' | 'control'>;
+
+const [XON, XOFF] = [Buffer.from([0x11]), Buffer.from([0x13])];
+const BREAK_MS = 150;
+/** Under emulation an answer may take seconds; a service that the kernel holds gives none. */
+const ANSWER_MS = 30_000;
+const [NO_PARITY, EVEN] = [0, 1];
+const [ONE_STOP, TWO_STOP] = [0, 2];
+
+/** The port is open at 115,200 8N1. */
+export async function trySession(client: Client, uart: Uart): Promise<void> {
+  const received: number[] = [];
+  const events: lineside.v1.LineEvent.$Shape[] = [];
+  const port = new RemotePort(client.line, true, {
+    received: (bytes) => void received.push(...bytes),
+    event: (event) => void events.push(event),
+  });
+  const status = () => within('the status', client.line.getStatus({}), ANSWER_MS);
+  await port.hold();
+  const begin = uart.uartActs().length;
+  const acts = (): UartAct[] => uart.uartActs().slice(begin);
+  const said = (): string[] => acts().map(({ what }) => what);
+
+  await port.command({ settings: { baudRate: 9_600, dataBits: 7, parity: EVEN, stopBits: ONE_STOP } });
+  await port.send(Buffer.from('7'));
+  await port.command({
+    settings: { baudRate: 19_200, dataBits: 8, parity: NO_PARITY, stopBits: TWO_STOP, drain: true },
+  });
+  await port.command({ modemLines: { dtr: false } });
+  await port.command({ modemLines: { rts: false } });
+  await port.command({ modemLines: { dtr: true, rts: true } });
+  const sent = port.send(Buffer.from('f0f0'));
+  const broken = port.command({ break: true });
+  await Promise.all([sent, broken]);
+  await sleep(BREAK_MS);
+  await port.command({ break: false });
+  const before = uart.uartReceived().length;
+  await Promise.all([port.send(Buffer.from('0123456789')), port.command({ drain: {} })]);
+  assert.equal(uart.uartReceived().length, before + 10, 'drain is answered when all has left the UART');
+
+  // A line that is held by XOFF holds nobody else.
+  await port.command({ settings: { flowControl: FlowControl.xonxoff } });
+  const { kernel } = await status();
+  uart.uartSend(XOFF);
+  await until('the driver has XOFF', async () => Number((await status()).kernel?.rx) > Number(kernel?.rx), ANSWER_MS);
+  await port.send(Buffer.from('abc'));
+  const waiting = port.command({ break: true });
+  const ended = port.command({ break: false });
+  await sleep(500);
+  await status();
+  assert.equal(uart.uartReceived().length, before + 10, 'XOFF holds what was sent');
+  uart.uartSend(XON);
+  await within('the break behind XON', Promise.all([waiting, ended]), ANSWER_MS);
+  assert.deepEqual(received, [], 'XON and XOFF are no data');
+
+  await uart.control('chardev-send-break', { id: 'uart' });
+  await until(
+    'a break is counted',
+    async () => Number((await status()).kernel?.brk) === 1 + Number(kernel?.brk),
+    ANSWER_MS,
+  );
+  await until('it is read as a 0', () => received.length === 1 && received[0] === 0, ANSWER_MS);
+  await port.end();
+  await client.line.sendBreak({ durationMs: BREAK_MS });
+  assert.deepEqual(said(), [
+    ...['9600 7E1', '"7"', '19200 8N2', 'DTR off', 'RTS off', 'DTR on, RTS on'],
+    ...['"f0f0"', 'break', 'break ends', '"0123456789abc"', 'break', 'break ends'],
+    ...['115200 8N1', 'break', 'break ends'],
+  ]);
+  const at = acts().flatMap(({ what, atMs }) => (what.startsWith('break') ? [atMs] : []));
+  const [first, , timed] = [0, 2, 4].map((n) => (at[n + 1] ?? 0) - (at[n] ?? 0));
+  for (const lasted of [first, timed]) assert.ok((lasted ?? 0) > BREAK_MS - 10, `a break of ${lasted} ms`);
+  const { lines } = events.findLast(({ modemLines }) => modemLines != null)?.modemLines ?? {};
+  assert.notEqual(lines, undefined, 'the modem lines as they are come first');
+}
