@@ -3,7 +3,7 @@
  * one order of things, since each start takes a minute.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { imageMissing, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
 import { authorityOf, grpcClient, HttpClient } from './remote.ts';
 import { writeStick } from './stick.ts';
-import { trySession } from './uart-session.ts';
+import { tryReset, trySession } from './uart-session.ts';
 
 const UART = '/dev/ttyAMA0';
 /** PULLS: more of them, for a campaign. */
@@ -221,8 +221,17 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   });
 
   it('does to the UART what a Session asks for, in that order; a line that XOFF holds, holds nobody', async () => {
-    await box.watchUart();
+    await box.watchUart(true);
     await trySession(client, box);
+  });
+
+  it('resets the device for a bootloader that sets DTR and RTS over rfc2217', async () => {
+    const [ca, secret] = [join(dir, 'ca.pem'), join(dir, 'token')];
+    writeFileSync(ca, authority);
+    writeFileSync(secret, token, { mode: 0o600 });
+    const there = ['--host', `127.0.0.1:${box.ports.grpc}`, '--server-name', 'localhost'];
+    await tryReset(box, [...there, '--ca', ca, '--token-file', secret]);
+    await box.watchUart(false);
   });
 
   it('loses an adapter that is pulled out, and resumes with it when it is back', async () => {

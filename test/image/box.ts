@@ -150,9 +150,9 @@ export class QemuBox {
     await this.#control(execute, given);
   }
 
-  /** What is done to the UART from now on. */
-  async watchUart(): Promise<void> {
-    await this.control('trace-event-set-state', { name: 'pl011_write', enable: true });
+  /** Records what is done to the UART. */
+  async watchUart(enable: boolean): Promise<void> {
+    await this.control('trace-event-set-state', { name: 'pl011_write', enable });
   }
 
   uartActs(): UartAct[] {

@@ -6,6 +6,8 @@ import { FlowControl } from '../../src/line/port/line-config.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import type { lineside } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
+import { startSeeing } from '../e2e/python.ts';
+import { startCli } from '../e2e/run-cli.ts';
 import type { QemuBox } from './box.ts';
 import type { UartAct } from './uart.ts';
 
@@ -51,9 +53,10 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
 
   // A line that is held by XOFF holds nobody else.
   await port.command({ settings: { flowControl: FlowControl.xonxoff } });
-  const { kernel } = await status();
+  const counted = async (name: 'rx' | 'brk') => (await status()).kernel?.[name] ?? 0;
+  const [rx, breaks] = [await counted('rx'), await counted('brk')];
   uart.uartSend(XOFF);
-  await until('the driver has XOFF', async () => Number((await status()).kernel?.rx) > Number(kernel?.rx), ANSWER_MS);
+  await until('the driver has XOFF', async () => (await counted('rx')) > rx, ANSWER_MS);
   await port.send(Buffer.from('abc'));
   const waiting = port.command({ break: true });
   const ended = port.command({ break: false });
@@ -65,22 +68,46 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
   assert.deepEqual(received, [], 'XON and XOFF are no data');
 
   await uart.control('chardev-send-break', { id: 'uart' });
-  await until(
-    'a break is counted',
-    async () => Number((await status()).kernel?.brk) === 1 + Number(kernel?.brk),
-    ANSWER_MS,
-  );
+  await until('a break is counted', async () => (await counted('brk')) === breaks + 1, ANSWER_MS);
   await until('it is read as a 0', () => received.length === 1 && received[0] === 0, ANSWER_MS);
   await port.end();
   await client.line.sendBreak({ durationMs: BREAK_MS });
-  assert.deepEqual(said(), [
-    ...['9600 7E1', '"7"', '19200 8N2', 'DTR off', 'RTS off', 'DTR on, RTS on'],
-    ...['"f0f0"', 'break', 'break ends', '"0123456789abc"', 'break', 'break ends'],
-    ...['115200 8N1', 'break', 'break ends'],
-  ]);
+  const beforeXoff = '9600 7E1, "7", 19200 8N2, DTR off, RTS off, DTR on, RTS on, "f0f0", break, break ends';
+  const behindXon = '"0123456789abc", break, break ends, 115200 8N1, break, break ends';
+  assert.equal(said().join(', '), `${beforeXoff}, ${behindXon}`);
   const at = acts().flatMap(({ what, atMs }) => (what.startsWith('break') ? [atMs] : []));
   const [first, , timed] = [0, 2, 4].map((n) => (at[n + 1] ?? 0) - (at[n] ?? 0));
   for (const lasted of [first, timed]) assert.ok((lasted ?? 0) > BREAK_MS - 10, `a break of ${lasted} ms`);
   const { lines } = events.findLast(({ modemLines }) => modemLines != null)?.modemLines ?? {};
   assert.notEqual(lines, undefined, 'the modem lines as they are come first');
+}
+
+/** `connection`: options of the command. */
+export async function tryReset(uart: Uart, connection: readonly string[]): Promise<void> {
+  const begin = uart.uartActs().length;
+  const serving = startCli(['rfc2217', '--listen', ':0', ...connection]);
+  const url = await until('it listens', () => {
+    assert.equal(serving.stderr(), '');
+    return /rfc2217:\S+/.exec(serving.stdout())?.[0];
+  });
+  await startSeeing('rfc2217_reset.py', url).seen(0);
+  const acts = await until('the byte behind it', () => {
+    const so = uart.uartActs().slice(begin);
+    return so.at(-1)?.what === '"7"' && so;
+  });
+  await serving.end();
+  const again = ['RTS on', 'DTR on', 'RTS off', 'DTR off'];
+  assert.deepEqual(
+    acts.map(({ what }) => what),
+    ['DTR off', ...again.slice(1), ...again, '"7"'],
+  );
+  const at = (n: number): number => acts[n]?.atMs ?? 0;
+  // The device's reset is held, and the choice of what it starts, for as long as the tool means at least.
+  for (const [from, to, leastMs] of [
+    [0, 1, 100],
+    [2, 3, 50],
+    [4, 5, 100],
+    [6, 7, 50],
+  ] as const)
+    assert.ok(at(to) - at(from) > leastMs - 10, JSON.stringify(acts));
 }
