@@ -1,12 +1,13 @@
 // Writes what the package says of the works of others in it: the copyright file, their licence texts, and the bill of
 // materials (CycloneDX). These works are the packages that the lock file names for running, Node, and the libraries that are
 // compiled into native modules. For scripts/package.
-//   node scripts/licences.mjs ARCH CPU MODULES TARGET-DIRECTORY   MODULES: scripts/cross-modules', or node_modules
+//   node scripts/licences.mjs ARCH CPU MODULES TARGET-DIRECTORY [WORK...]
+// MODULES: scripts/cross-modules', or node_modules. WORK: the names of those that are in it (default: all).
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { billOf } from './cyclonedx.mjs';
 
-const [arch, cpu, modules, target] = process.argv.slice(2);
+const [arch, cpu, modules, target, ...only] = process.argv.slice(2);
 const LICENCE_FILE = /^(licen[cs]es?|copying|notice)([._-].*)?$/i;
 const MODULES = 'node_modules/';
 const json = (path) => JSON.parse(readFileSync(path, 'utf8'));
@@ -98,7 +99,9 @@ function component({ name, version, licence, purl, cpe, sha512, changes }) {
 const patch = (description) => ({ type: 'unofficial', resolves: [{ type: 'defect', description }] });
 
 const { name, version, license, author } = json('package.json');
-const works = [...npmPackages(), ...compiled()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+const works = [...npmPackages(), ...compiled()]
+  .filter((work) => only.length === 0 || only.includes(work.name))
+  .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 
 const purl = `pkg:deb/${name}@${version}?arch=${arch}`;
 const subject = { type: 'application', 'bom-ref': purl, name, version, licenses: [{ expression: license }], purl };

@@ -1,30 +1,19 @@
 /** argv to subcommand, and its exit status. `serve` loads nothing of the command line, which loads nothing of it. */
-import { readFileSync } from 'node:fs';
+import packageJson from '../package.json' with { type: 'json' };
+
+const { version } = packageJson;
 
 async function main(argv: readonly string[]): Promise<number> {
   if (argv[0] === 'serve') {
     const { serve } = await import('./serve/serve.ts');
-    return serve(argv.slice(1), version());
+    return serve(argv.slice(1), version);
   }
   const [{ runCli }, { processIo }, { addLocalCommands, localSocket }] = await Promise.all([
     import('./cli/cli.ts'),
     import('./cli/io.ts'),
     import('./local-commands.ts'),
   ]);
-  return runCli(argv, processIo(), { version: version(), localSocket, local: addLocalCommands });
-}
-
-/** From package.json, which stands beside the compiled code and above the source. */
-function version(): string {
-  for (const place of ['./package.json', '../package.json']) {
-    try {
-      const found = JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8')) as { version?: unknown };
-      if (typeof found.version === 'string') return found.version;
-    } catch {
-      // Try the other place.
-    }
-  }
-  return 'unknown';
+  return runCli(argv, processIo(), { version, localSocket, local: addLocalCommands });
 }
 
 process.exitCode = await main(process.argv.slice(2));

@@ -392,7 +392,7 @@ function sources(): string[] {
 
 function importsOf(file: string): string[] {
   const code = readFileSync(join(src, file), 'utf8');
-  const specifiers = [...code.matchAll(/(?:from|import)\s*\(?\s*'(\.{1,2}\/[^']+)'/g)].map((m) => m[1] ?? '');
+  const specifiers = [...code.matchAll(/(?:from|import)\s*\(?\s*'(\.{1,2}\/[^']+\.tsx?)'/g)].map((m) => m[1] ?? '');
   return specifiers.map((specifier) => normalize(join(dirname(file), specifier)));
 }
 

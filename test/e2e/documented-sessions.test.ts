@@ -69,6 +69,7 @@ const elsewhere: readonly (readonly [page: string, command: string, reason: stri
   ['operator/update', 'lineside update install', 'needs slots; test/image/appliance.test.ts'],
   ['operator/update', 'image/bundle', 'needs a built image; test/image/appliance.test.ts'],
   ['operator/update', 'journalctl', SYSTEM],
+  ['technician/find-a-box', 'scripts/package client', 'takes seconds; test/e2e/laptop.test.ts'],
   ['technician/find-a-box', 'lineside discover', `${OTHER_BOX}; test/e2e/discover.test.ts`],
   ['technician/monitor', 'lineside monitor\n', 'needs a terminal; src/cli/line/monitor.test.ts'],
   ['reference/journal', 'journalctl', SYSTEM],

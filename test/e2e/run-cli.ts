@@ -18,10 +18,12 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** A command that runs it, such as setpriv with its options. */
   readonly before?: readonly string[];
+  /** Another program than the compiled one. */
+  readonly cli?: readonly string[];
 }
 
 export async function runCli(args: readonly string[], options: CliOptions = {}): Promise<CliOutcome> {
-  const [program = NODE, ...words] = [...(options.before ?? []), NODE, MAIN, ...args];
+  const [program = NODE, ...words] = [...(options.before ?? []), ...(options.cli ?? [NODE, MAIN]), ...args];
   const child = startProcess(program, words, environment(options.env));
   const { stdin, stdout, stderr } = child;
   if (stdin === null || stdout === null || stderr === null) throw new Error('no pipes to the command');
@@ -52,8 +54,12 @@ export interface RunningCli {
   end(signal?: NodeJS.Signals): Promise<number>;
 }
 
-export function startCli(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli {
-  const child = startProcess(NODE, [MAIN, ...args], environment(env));
+export function startCli(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  [program = NODE, ...words]: readonly string[] = [NODE, MAIN],
+): RunningCli {
+  const child = startProcess(program, [...words, ...args], environment(env));
   const [out, err] = [remember(child.stdout), remember(child.stderr)];
   return {
     process: child,

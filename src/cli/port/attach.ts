@@ -74,8 +74,8 @@ class Attachment {
 
   async run(): Promise<number> {
     const { options: given, out, stop } = this.#call;
+    const { SerialPty: Pty } = await loadPty();
     const first = await this.#connect('');
-    const { SerialPty: Pty } = await import('./pty.ts');
     const pty = new Pty({ ...first.taken.settings, ...this.#asked }, this.#call.io.clock, (bytes) =>
       this.#fromProgram(bytes),
     );
@@ -199,6 +199,17 @@ class Attachment {
     remote
       .command({ settings: { ...now, drain: true } })
       .catch((error: unknown) => this.#say(`settings not taken: ${safeText(messageOf(error))}`));
+  }
+}
+
+/** On a laptop npm may have left out the package with the calls of the C library. */
+async function loadPty() {
+  try {
+    return await import('./pty.ts');
+  } catch (error) {
+    const why = messageOf(error).split('\n')[0] ?? '';
+    const next = 'Install lineside-client with its optional packages, or use lineside rfc2217.';
+    throw new CliFailure('refused', 'NO_LIBRARY', safeText(why), { next, cause: error });
   }
 }
 

@@ -154,14 +154,21 @@ export class Rfc2217 {
   #item(item: TelnetItem): void {
     if (item.kind === 'negotiate') return this.#negotiate(item.verb, item.option);
     if (item.kind === 'sub') {
-      if (item.option === COM_PORT) this.#subnegotiate(item.value);
+      if (item.option !== COM_PORT) return;
+      // pyserial leaves its own offer out if the server's comes first.
+      this.#useComPort();
+      this.#subnegotiate(item.value);
     } else void this.#port.send(item.bytes.slice()).catch(ignore);
   }
 
   #negotiate(verb: Verb, which: number): void {
     if (verb === 'will') this.#say(theirs.has(which) ? 'do' : 'dont', which);
     if (verb === 'do') this.#say(ours.has(which) ? 'will' : 'wont', which);
-    if (which !== COM_PORT || (verb !== 'will' && verb !== 'do') || this.#comPort) return;
+    if (which === COM_PORT && (verb === 'will' || verb === 'do')) this.#useComPort();
+  }
+
+  #useComPort(): void {
+    if (this.#comPort) return;
     this.#comPort = true;
     this.#notifyModem({});
   }
