@@ -19,14 +19,15 @@ const PARMRK = 0o10;
 
 class Session {
   readonly received: Buffer[] = [];
-  readonly events: lineside.v1.LineEvent.$Shape[] = [];
+  readonly events: lineside.v1.LineEvent[] = [];
   readonly port: RemotePort;
 
   constructor({ client }: Pick<Daemon, 'client'>) {
-    this.port = new RemotePort(client.line, false, {
+    this.port = new RemotePort(client.line, {
       received: (bytes) => void this.received.push(Buffer.from(bytes)),
       event: (event) => void this.events.push(event),
     });
+    this.port.receive(false);
   }
 
   get bytes(): Buffer {
@@ -64,7 +65,7 @@ test('received bytes come as they are read, beside every chunk in the log, and n
 
 test('a client that reads nothing gets what it lost counted, and the end of its stream', async () => {
   const { daemon, pty } = await startBox();
-  const events: lineside.v1.LineEvent.$Shape[] = [];
+  const events: lineside.v1.LineEvent[] = [];
   let got = 0;
   const requests = (async function* () {
     yield { receive: {} };

@@ -23,11 +23,12 @@ const [ONE_STOP, TWO_STOP] = [0, 2];
 /** The port is open at 115,200 8N1. */
 export async function trySession(client: Client, uart: Uart): Promise<void> {
   const received: number[] = [];
-  const events: lineside.v1.LineEvent.$Shape[] = [];
-  const port = new RemotePort(client.line, true, {
+  const events: lineside.v1.LineEvent[] = [];
+  const port = new RemotePort(client.line, {
     received: (bytes) => void received.push(...bytes),
     event: (event) => void events.push(event),
   });
+  port.receive(true);
   const status = () => within('the status', client.line.getStatus({}), ANSWER_MS);
   await port.hold();
   const begin = uart.uartActs().length;

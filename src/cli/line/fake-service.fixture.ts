@@ -46,10 +46,9 @@ export class FakeService {
   token: string | undefined;
   /** Never answers. */
   stuck = false;
-  sessions = 0;
   batchSize = 2;
   #server: ReturnType<typeof createServer> | undefined;
-  /** 'change': of the log, or of what a session has to answer. */
+  /** 'change': of the log, or of what a session has to answer. 'live': a response for the sessions that receive. */
   readonly #changes = new EventEmitter();
   #address = '';
 
@@ -74,6 +73,11 @@ export class FakeService {
 
   patchStatus(fields: Record<string, unknown>): void {
     this.#status = { ...this.#status, ...fields };
+    this.#changes.emit('live', this.#portState());
+  }
+
+  #portState(): lineside.v1.SessionResponse.$Properties {
+    return { event: { portState: v1.LineStatus.fromObject(this.#status).portState } };
   }
 
   stop(): void {
@@ -91,6 +95,22 @@ export class FakeService {
     const id = (this.entries.at(-1)?.id ?? 0) + 1;
     this.entries.push({ id, dir, timestamp: u64(1_700_000_000_000 + id), rawData: Buffer.from(text), note });
     this.#changes.emit('change');
+    if (dir === 1) this.receive(text);
+  }
+
+  /** Of a chunk that is not in the log yet. */
+  receive(bytes: string | Uint8Array): void {
+    this.#changes.emit('live', { received: Buffer.from(bytes) });
+  }
+
+  /** As to a client that did not take them in time. */
+  loseBytes(count: number): void {
+    this.#changes.emit('live', { event: { lostBytes: u64(count) } });
+  }
+
+  /** Sessions that receive. */
+  get receivers(): number {
+    return this.#changes.listenerCount('live');
   }
 
   #admit(context: CallContext): void {
@@ -148,7 +168,11 @@ export class FakeService {
 
   #line() {
     return {
-      getStatus: async () => v1.LineStatus.fromObject(this.#status),
+      getStatus: async () => {
+        const status = v1.LineStatus.fromObject(this.#status);
+        if (status.log != null) status.log.headId = u64(this.entries.at(-1)?.id ?? 0);
+        return status;
+      },
       readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),
       getModemLines: async () => this.modem,
       setModemLines: async (request: lineside.v1.SetModemLinesRequest) => {
@@ -230,14 +254,21 @@ export class FakeService {
     context: CallContext,
   ): AsyncGenerator<lineside.v1.SessionResponse.$Properties> {
     const { signal } = context;
-    this.sessions += 1;
     standing(context);
     const answers: lineside.v1.SessionResponse.$Properties[] = [];
     let after: number | undefined;
     let ended = false;
+    const live = (response: lineside.v1.SessionResponse.$Properties): void => {
+      answers.push(response);
+      this.#changes.emit('change');
+    };
     const take = async (): Promise<void> => {
-      for await (const { log, send } of requests) {
+      for await (const { log, receive, send } of requests) {
         if (log != null) after ??= log.afterId.toNumber();
+        if (receive != null) {
+          answers.push(this.#portState());
+          this.#changes.on('live', live);
+        }
         if (send != null) answers.push({ response: 'sent', sent: this.#send(send) });
         this.#changes.emit('change');
       }
@@ -246,14 +277,17 @@ export class FakeService {
       .catch(() => undefined)
       .finally(() => {
         ended = true;
+        this.#changes.off('live', live);
         this.#changes.emit('change');
       });
     while (!signal.aborted) {
       const from = after ?? Number.POSITIVE_INFINITY;
       const fresh = this.entries.filter(({ id }) => id > from);
       const answer = answers.shift();
-      if (answer !== undefined) yield answer;
-      else if (fresh.length > 0) {
+      if (answer !== undefined) {
+        yield answer;
+        if (answer.event?.lostBytes != null) throw new ServerError(Status.DATA_LOSS, 'bytes were not taken in time');
+      } else if (fresh.length > 0) {
         after = fresh.at(-1)?.id ?? 0;
         const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));
         yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(after) } };

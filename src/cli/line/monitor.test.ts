@@ -23,7 +23,7 @@ const monitor = (...options: string[]): Terminal => new Terminal(['monitor', ...
 
 async function ready(terminal: Terminal): Promise<void> {
   await terminal.shows('Ctrl-] leaves');
-  await until('the session stands', () => service.sessions > 0);
+  await until('the session stands', () => service.receivers > 0);
 }
 
 const sent = (): string => Buffer.concat(service.sent.map(({ payload }) => payload)).toString('latin1');
@@ -37,10 +37,12 @@ describe('monitor on a terminal', () => {
     service.log(1, 'OK\r\n');
     // The terminal adds a CR to each LF.
     await terminal.shows('OK\r\r\n');
+    service.receive('no pause yet');
+    await terminal.shows('OK\r\r\nno pause yet');
     terminal.type('last\x1dnever');
     assert.equal(await terminal.end(), 'status 0 restored');
     assert.equal(sent(), 'AT\r\x03last');
-    assert.doesNotMatch(terminal.screen, /AT/);
+    assert.doesNotMatch(terminal.screen, /AT|OK[^]*OK/);
   });
 
   it('lets nothing from the line drive the terminal', async () => {
@@ -77,11 +79,29 @@ describe('monitor on a terminal', () => {
     assert.equal(await terminal.end(), 'status 0 restored');
   });
 
+  it('shows from the log what it did not take in time', async () => {
+    const terminal = monitor();
+    await ready(terminal);
+    service.log(1, 'before ');
+    await terminal.shows('before');
+    service.loseBytes(5);
+    await until('the session has ended', () => service.receivers === 0);
+    service.log(1, 'lost ');
+    await terminal.shows('lost');
+    await until('the next session stands', () => service.receivers === 1);
+    service.log(1, 'after');
+    await terminal.shows('after');
+    terminal.type('\x1d');
+    assert.equal(await terminal.end(), 'status 0 restored');
+    assert.match(terminal.screen, /before lost after/);
+    assert.doesNotMatch(terminal.screen, /before[^]*before|missing/);
+  });
+
   it('restores the terminal when it is killed, and when it crashes', async () => {
     const killed = monitor();
     const crashed = monitor('--hex');
     await Promise.all([killed.shows('Ctrl-] leaves'), crashed.shows('Ctrl-] leaves')]);
-    await until('both stand', () => service.sessions === 2);
+    await until('both stand', () => service.receivers === 2);
     service.log(1, 'A');
     await crashed.shows('41');
     killed.kill('SIGTERM');

@@ -1,7 +1,7 @@
-/** monitor: the line as a terminal. Keys or lines to packets, the live log to the screen, notices in between. */
+/** monitor: the line as a terminal. Keys or lines to packets, received bytes and the log to the screen, notices in between. */
 import Long from 'long';
-import { pause } from '../../shared/base/clock.ts';
-import type { lineside, serial } from '../../shared/proto/services.ts';
+import { endsWithin, pause } from '../../shared/base/clock.ts';
+import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { checkAnswer, type Service } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
@@ -72,11 +72,8 @@ async function monitor(call: Call<MonitorOptions>): Promise<number> {
 }
 
 const enterBytes = { cr: Buffer.from('\r'), lf: Buffer.from('\n'), crlf: Buffer.from('\r\n') } as const;
-/** How soon a lost port is said: people notice after a second or two. */
-const statusMs = 1000;
 /** After Ctrl-] the last keys still get their answers, for so long. */
 const farewellMs = 1000;
-const pollMs = 20;
 const ctrlC = 0x03;
 
 function onOff(on: boolean): 'on' | 'off' {
@@ -100,8 +97,11 @@ class Monitor {
   #line: Line = { baudRate: 0, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 };
   #held: Buffer = Buffer.alloc(0);
   #portState = '';
+  #session: LiveSession | undefined;
   /** Of what was sent last. */
   #refused = false;
+  /** Resolves when what was sent has its answers. */
+  #answered: Promise<void> = Promise.resolve();
   #status: number = exitStatus.ok;
   /** What an answer is for; the screen waits meanwhile. */
   #question: { readonly answered: PromiseWithResolvers<void>; use(text: string): Promise<void> } | undefined;
@@ -127,18 +127,14 @@ class Monitor {
     const service = await this.#call.service();
     const { log } = this.#call.options;
     if (log !== undefined) await this.#screen.copyTo(log);
-    const position = await this.#greet();
+    const session = this.#sessionFrom(service, await this.#greet());
+    this.#session = session;
     const { io, stop } = this.#call;
-    const settings = { clock: io.clock, stop: this.#stop, events: this.#readerEvents() };
-    const events = {
-      log: (batch: lineside.v1.LogBatch) => this.#show(batch),
-      answered: (answer: serial.SendResponse) => this.#answered(answer),
-    };
-    const session = new LiveSession(service, position, settings, events);
+    this.#stop.addEventListener('abort', () => this.#question?.answered.resolve(), { once: true });
     // Every key comes as it is, Ctrl-C too. After a crash Node resets the terminal when it exits.
     if (this.#isTerminal) io.stdin.setRawMode?.(true);
     try {
-      await Promise.race([session.run(), this.#watchPort(service), this.#readInput(session), this.#failed.promise]);
+      await Promise.race([session.run(), this.#readInput(session.standing), this.#failed.promise]);
     } catch (error) {
       if (!this.#leave.signal.aborted || stop.aborted) throw error;
     } finally {
@@ -166,52 +162,54 @@ class Monitor {
     return position;
   }
 
-  #readerEvents() {
+  #sessionFrom(service: Service, position: Position): LiveSession {
     const notice = (text: string): Promise<void> => this.#screen.notice(text);
-    return {
+    const events = {
       broken: (failure: Error) => notice(`connection lost: ${failure.message}. Trying again.`),
       restored: () => notice('connected again'),
       lost: (failure: Error) => notice(`entries are missing here: ${failure.message}`),
+      received: (bytes: Uint8Array) => this.#received(bytes),
+      log: (batch: lineside.v1.LogBatch, isLive: boolean) => this.#show(batch, isLive),
+      portState: (state: lineside.v1.PortState) => this.#portChanged(portStateName(state)),
     };
+    return new LiveSession(service, position, { clock: this.#call.io.clock, stop: this.#stop, events });
   }
 
-  async #readInput(session: LiveSession): Promise<never> {
+  async #readInput(standing: Promise<void>): Promise<never> {
     const { stdin, clock } = this.#call.io;
     const lines = new LineSplitter();
-    await session.standing;
+    await standing;
     for await (const part of stdin) {
       const data = Buffer.from(part as Uint8Array | string);
-      if (!this.#isTerminal) for (const line of lines.push(data)) await this.#sendLine(session, line);
-      else
-        for (const typed of this.#keys.read(data))
-          if (await this.#typed(session, typed)) return this.#farewell(session);
+      if (!this.#isTerminal) for (const line of lines.push(data)) await this.#sendLine(line);
+      else for (const typed of this.#keys.read(data)) if (await this.#typed(typed)) return this.#farewell();
     }
-    for (const line of lines.end()) await this.#sendLine(session, line);
+    for (const line of lines.end()) await this.#sendLine(line);
     if (!this.#isTerminal) await pause(clock, this.#call.options.wait, this.#stop);
-    return await this.#farewell(session);
+    return await this.#farewell();
   }
 
-  #sendLine(session: LiveSession, line: Buffer): Promise<void> {
-    return this.#send(session, Buffer.concat([line, this.#keys.enter]));
+  #sendLine(line: Buffer): Promise<void> {
+    return this.#send(Buffer.concat([line, this.#keys.enter]));
   }
 
   /** Answers whether to leave. */
-  async #typed(session: LiveSession, typed: Typed): Promise<boolean> {
+  async #typed(typed: Typed): Promise<boolean> {
     if (typed.kind === 'edit') await this.#screen.edit(typed.echo);
     else if (typed.kind === 'answer') await this.#use(typed.text);
     else if (typed.kind === 'command') {
       if (typed.key === 'q') return true;
-      await this.#command(session, typed.key);
-    } else if (this.#sending === undefined) await this.#send(session, typed.bytes);
+      await this.#command(typed.key);
+    } else if (this.#sending === undefined) await this.#send(typed.bytes);
     else if (typed.bytes.includes(ctrlC)) this.#sending.abort(new CliFailure('refused', 'CANCELLED', 'cancelled'));
     return false;
   }
 
-  async #farewell(session: LiveSession): Promise<never> {
+  async #farewell(): Promise<never> {
     this.#sending?.abort(new CliFailure('refused', 'CANCELLED', 'cancelled'));
     this.#question?.answered.resolve();
     await this.#sent;
-    await this.#settled(session);
+    await this.#settled();
     if (this.#held.length > 0)
       await this.#screen.notice(`${this.#held.length} bytes did not fill a packet and were not sent`);
     if (this.#isTerminal) await this.#screen.freshLine();
@@ -220,19 +218,37 @@ class Monitor {
   }
 
   /** Until what was sent has its answers, if they come soon. */
-  async #settled(session: LiveSession): Promise<void> {
-    const { clock } = this.#call.io;
-    const until = clock.monoMs() + farewellMs;
-    while (session.waiting > 0 && clock.monoMs() < until && !this.#stop.aborted) await pause(clock, pollMs, this.#stop);
+  async #settled(): Promise<void> {
+    await endsWithin(this.#call.io.clock, farewellMs, this.#answered);
   }
 
-  async #send(session: LiveSession, bytes: Buffer): Promise<void> {
+  async #send(bytes: Buffer): Promise<void> {
     await this.#screen.typed(bytes);
     for (const packet of this.#packets(bytes)) {
-      if (await session.send(packet)) continue;
-      this.#held = Buffer.alloc(0);
-      return await this.#screen.notice('not sent: there is no connection');
+      const port = this.#session?.port;
+      this.#answered = this.#sendPacket(packet).then(
+        () => void (this.#refused = false),
+        (failure: CliFailure) => this.#notSent(failure),
+      );
+      this.#answered.catch((error: unknown) => this.#failed.reject(error));
+      if (port?.isFull === true) await this.#answered;
     }
+  }
+
+  /** Resolves with the answer of the box. */
+  async #sendPacket(packet: Uint8Array): Promise<void> {
+    const port = this.#session?.port;
+    if (port === undefined) throw new CliFailure('unreachable', 'UNAVAILABLE', 'there is no connection');
+    await port.send(packet);
+  }
+
+  async #notSent({ code, message }: CliFailure): Promise<void> {
+    this.#held = Buffer.alloc(0);
+    if (this.#stop.aborted) return;
+    if (!this.#isTerminal) this.#status = exitStatus.refused;
+    const isSaid = this.#refused || code === 'LOST';
+    this.#refused = true;
+    if (!isSaid) await this.#screen.notice(`not sent: ${message}`);
   }
 
   /** The bytes as packets; with a packet size, what does not fill one waits for more. */
@@ -243,34 +259,42 @@ class Monitor {
     return packetSize === 0 && rest.length > 0 ? [...whole, rest] : whole;
   }
 
-  async #answered(answer: serial.SendResponse): Promise<void> {
-    const refused = answer.status !== 0;
-    if (refused && this.#sending !== undefined)
-      this.#sending.abort(new CliFailure('refused', 'NOT_SENT', safeText(answer.error)));
-    else if (refused && !this.#refused) await this.#screen.notice(`not sent: ${safeText(answer.error)}`);
-    if (refused && !this.#isTerminal) this.#status = exitStatus.refused;
-    this.#refused = refused;
+  async #received(bytes: Uint8Array): Promise<void> {
+    if (this.#divert !== undefined) return this.#divert(bytes);
+    await this.#question?.answered.promise;
+    await this.#screen.live(bytes);
   }
 
-  async #show(batch: lineside.v1.LogBatch): Promise<void> {
+  async #show(batch: lineside.v1.LogBatch, isLive: boolean): Promise<void> {
     await this.#question?.answered.promise;
     for (const item of logItems(batch)) {
-      const entry = item.kind === 'entry' ? item.value.entry : undefined;
-      if (this.#divert === undefined || entry === undefined) await this.#screen.item(item);
-      else if (directionName(entry.dir) === 'rx') this.#divert(entry.rawData);
+      const isReceived = item.kind === 'entry' && directionName(item.value.entry.dir) === 'rx';
+      const isShown = isReceived && isLive && !this.#screen.look.hex;
+      if (!isShown && (this.#divert === undefined || item.kind === 'gap')) await this.#screen.item(item);
     }
+  }
+
+  /** Says when the port is lost and when it is back. */
+  async #portChanged(state: string): Promise<void> {
+    if (state === this.#portState || state === 'opening' || state === 'reopening' || state === 'closing') return;
+    this.#portState = state;
+    // A connection that is lost meanwhile is the session's to say.
+    const status = await this.#call.line(({ line }, options) => line.getStatus({}, options)).catch(() => undefined);
+    this.#line = status?.requested ?? this.#line;
+    const why = status === undefined || status.portError === '' ? '' : `: ${safeText(status.portError)}`;
+    await this.#screen.notice(state === 'open' ? 'the port is open again' : `the port is ${state}${why}`);
   }
 
   // The keys of the session.
 
-  async #command(session: LiveSession, key: string): Promise<void> {
+  async #command(key: string): Promise<void> {
     const { look } = this.#screen;
-    const sendFile = (how: SendFile) => this.#ask('file to send', (path) => this.#sendFile(session, path, how));
+    const sendFile = (how: SendFile) => this.#ask('file to send', (path) => this.#sendFile(path, how));
     const run: Readonly<Record<Exclude<SessionKey, 'q'>, () => Promise<void>>> = {
       '?': () => this.#screen.notice(`keys:\n${keyList.trimEnd()}`),
-      b: () => this.#wire(session, 'send a break', this.#sendBreak),
-      d: () => this.#wire(session, 'toggle DTR', () => this.#toggle('dtr')),
-      r: () => this.#wire(session, 'toggle RTS', () => this.#toggle('rts')),
+      b: () => this.#wire('send a break', this.#sendBreak),
+      d: () => this.#wire('toggle DTR', () => this.#toggle('dtr')),
+      r: () => this.#wire('toggle RTS', () => this.#toggle('rts')),
       t: () => this.#flip('timestamps'),
       e: () => this.#flip('echo'),
       h: () => this.#flip('hex'),
@@ -302,8 +326,8 @@ class Monitor {
   }
 
   /** After what was typed before; a refusal does not end the session. */
-  async #wire(session: LiveSession, what: string, run: () => Promise<string>): Promise<void> {
-    await this.#settled(session);
+  async #wire(what: string, run: () => Promise<string>): Promise<void> {
+    await this.#settled();
     await this.#reported(what, run);
   }
 
@@ -359,7 +383,7 @@ class Monitor {
   }
 
   /** Starts it: keys are read meanwhile, since Ctrl-C cancels it. */
-  async #sendFile(session: LiveSession, path: string, send: SendFile): Promise<void> {
+  async #sendFile(path: string, send: SendFile): Promise<void> {
     const sending = new AbortController();
     this.#sending = sending;
     const stop = AbortSignal.any([sending.signal, this.#stop]);
@@ -368,32 +392,9 @@ class Monitor {
     const progress = (text: string): void => void this.#screen.edit(text).catch(() => undefined);
     await this.#screen.notice(`sending ${safeText(path)}: Ctrl-C cancels`);
     this.#sent = this.#reported(`send ${safeText(path)}`, () =>
-      send({ path, line: this.#line, session, stop, divert, progress }),
+      send({ path, line: this.#line, stop, send: (piece) => this.#sendPacket(piece), divert, progress }),
     );
     this.#sent = this.#sent.finally(() => (this.#sending = undefined));
     this.#sent.catch((error: unknown) => this.#failed.reject(error));
-  }
-
-  /** Says when the port is lost and when it is back. */
-  async #watchPort(service: Service): Promise<never> {
-    const { io, timeoutMs } = this.#call;
-    for (;;) {
-      await pause(io.clock, statusMs, this.#stop);
-      this.#stop.throwIfAborted();
-      const { line } = await service.channel();
-      const signal = AbortSignal.any([this.#stop, AbortSignal.timeout(timeoutMs)]);
-      // A lost connection is the session's to say.
-      const status = await line.getStatus({}, { signal }).catch(() => undefined);
-      if (status !== undefined) await this.#portChanged(status);
-    }
-  }
-
-  async #portChanged(status: lineside.v1.LineStatus): Promise<void> {
-    const state = portStateName(status.portState);
-    if (state === this.#portState || state === 'opening' || state === 'reopening' || state === 'closing') return;
-    this.#portState = state;
-    this.#line = status.requested ?? this.#line;
-    const why = status.portError === '' ? '' : `: ${safeText(status.portError)}`;
-    await this.#screen.notice(state === 'open' ? 'the port is open again' : `the port is ${state}${why}`);
   }
 }

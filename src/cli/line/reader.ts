@@ -1,11 +1,11 @@
 /** Reads the log in batches, and continues after the last id when the connection breaks. */
-import { PassThrough } from 'node:stream';
 import Long from 'long';
 import { backoffMs } from '../../shared/base/backoff.ts';
 import { type Clock, pause } from '../../shared/base/clock.ts';
-import type { lineside, serial } from '../../shared/proto/services.ts';
+import type { lineside } from '../../shared/proto/services.ts';
 import { grpcCancelled, grpcDataLoss, grpcOutOfRange, grpcUnavailable, type Service } from '../connection/service.ts';
 import { CliFailure, failureLine } from '../failure.ts';
+import { RemotePort } from '../port/remote-port.ts';
 import type { Call } from '../shell.ts';
 
 /** Where a reader stands. */
@@ -47,6 +47,12 @@ export interface LinkSettings {
 const firstRetryMs = 250;
 const longestRetryMs = 5000;
 
+/** Waits for the time of an attempt. Throws the signal's reason. */
+export async function retryPause(clock: Clock, attempt: number, stop: AbortSignal): Promise<void> {
+  await pause(clock, backoffMs(attempt, firstRetryMs, longestRetryMs), stop);
+  stop.throwIfAborted();
+}
+
 /** A stream of the log that is opened again after a loss. */
 export class Link {
   readonly #service: Service;
@@ -77,11 +83,8 @@ export class Link {
     this.#failures = 0;
   }
 
-  /** Waits for the time of the next attempt. Throws the signal's reason. */
   async pause(): Promise<void> {
-    const { clock, stop } = this.#settings;
-    await pause(clock, backoffMs(this.#failures, firstRetryMs, longestRetryMs), stop);
-    stop.throwIfAborted();
+    await retryPause(this.#settings.clock, this.#failures, this.#settings.stop);
     this.#failures += 1;
   }
 
@@ -199,113 +202,103 @@ export function announcer(call: Call<object>, outcome = { lost: false }): Reader
   };
 }
 
-export interface SessionEvents {
-  log(batch: lineside.v1.LogBatch): Promise<void>;
-  answered(answer: serial.SendResponse): Promise<void>;
+interface LiveEvents extends ReaderEvents {
+  /** As the port receives them. */
+  received(bytes: Uint8Array): Promise<void>;
+  /** `isLive`: what the port received in it comes, or came, by received() too. */
+  log(batch: lineside.v1.LogBatch, isLive: boolean): Promise<void>;
+  portState(state: lineside.v1.PortState): Promise<void>;
 }
 
-type Request = lineside.v1.SessionRequest.$Properties;
+type LiveSettings = Pick<LinkSettings, 'clock' | 'stop'> & { readonly events: LiveEvents };
 
-/** Packets in flight without an answer: beyond it the keys wait, so that a stuck line holds no heap of them. */
-const windowPackets = 64;
-
-/** One LineService.Session kept alive: sends packets, hands over the live log, and connects again after a loss. */
+/** The open port with its log, connected again after a loss: what came meanwhile is read from the log, before what is received then. */
 export class LiveSession {
   readonly #service: Service;
   readonly #stop: AbortSignal;
+  readonly #events: LiveEvents;
   readonly #link: Link;
-  readonly #events: SessionEvents;
-  /** Requests of the session; undefined: there is none. */
-  #outgoing: PassThrough | undefined;
   readonly #standing = Promise.withResolvers<void>();
-  #seq = 0;
-  #waiting = 0;
   #position: Position;
-  #roomy: (() => void)[] = [];
+  #isLive = false;
+  /** The received bytes were not taken in time: the log has them. */
+  #isBehind = false;
+  /** undefined: there is no connection. */
+  port: RemotePort | undefined;
 
-  /** `position`: the head of the log at the start; what comes while the connection is lost is shown after it. */
-  constructor(
-    service: Service,
-    position: Position,
-    settings: Omit<LinkSettings, 'retries' | 'follow'>,
-    events: SessionEvents,
-  ) {
+  /** `position`: the head of the log at the start. */
+  constructor(service: Service, position: Position, { clock, stop, events }: LiveSettings) {
     this.#service = service;
     this.#position = position;
-    this.#stop = settings.stop;
-    this.#link = new Link(service, { ...settings, retries: Number.POSITIVE_INFINITY, follow: true });
+    this.#stop = stop;
     this.#events = events;
+    const lost = (failure: CliFailure): void | Promise<void> => (this.#isBehind ? undefined : events.lost(failure));
+    const settings = { clock, stop, events: { ...events, lost } };
+    this.#link = new Link(service, { ...settings, retries: Number.POSITIVE_INFINITY, follow: true });
   }
 
-  /** Packets without an answer. */
-  get waiting(): number {
-    return this.#waiting;
-  }
-
-  /** Resolves when the live log stands: what is sent from then on is shown. */
+  /** Resolves when it is connected for the first time: what comes from then on is handed over. */
   get standing(): Promise<void> {
     return this.#standing.promise;
-  }
-
-  /** False: there is no connection, and nothing was sent. Resolves when there is room for the next. */
-  async send(payload: Uint8Array): Promise<boolean> {
-    while (this.#outgoing !== undefined && this.#waiting >= windowPackets) {
-      await new Promise<void>((resolve) => this.#roomy.push(resolve));
-    }
-    if (this.#outgoing === undefined || this.#link.isBroken) return false;
-    this.#seq += 1;
-    this.#waiting += 1;
-    this.#outgoing.write({ send: { seqId: Long.fromNumber(this.#seq, true), payload } } satisfies Request);
-    return true;
   }
 
   /** Runs until the signal fires (it throws the signal's reason) or the service refuses. */
   async run(): Promise<never> {
     for (;;) {
       try {
-        await this.#attempt().finally(() => this.#drop());
+        await this.#attempt();
         await this.#link.pause();
       } catch (error) {
-        this.#position = await this.#link.recover(error, this.#position);
+        const position = await this.#link.recover(error, this.#position);
+        if (!this.#isBehind) this.#position = position;
       }
     }
   }
 
   async #attempt(): Promise<void> {
+    [this.#isLive, this.#isBehind] = [false, false];
     const { line } = await this.#service.channel();
-    const outgoing = new PassThrough({ objectMode: true });
-    this.#outgoing = outgoing;
-    outgoing.write({ log: { ...this.#position, follow: true } } satisfies Request);
-    const requests = outgoing as AsyncIterable<Request>;
-    const onHeader = (): void => void this.#stands();
-    for await (const { sent, log } of line.session(requests, { signal: this.#stop, onHeader })) {
-      this.#link.progress();
-      await this.#stands();
-      if (log != null) {
-        await this.#events.log(log);
-        this.#position = positionAfter(this.#position, log);
-      }
-      if (sent != null) {
-        this.#waiting -= 1;
-        this.#release();
-        await this.#events.answered(sent);
-      }
-    }
+    const { log } = await line.getStatus({}, { signal: this.#stop });
+    const head = log?.headId ?? Long.UZERO;
+    const port: RemotePort = new RemotePort(line, {
+      received: (bytes) => this.#events.received(bytes),
+      event: (event) => this.#stands().then(() => this.#event(port, event)),
+      log: (batch) => this.#stands().then(() => this.#log(port, batch, head)),
+    });
+    port.followLog(this.#position);
+    this.#receiveAt(head, port);
+    const end = (): void => void port.end();
+    this.#stop.addEventListener('abort', end, { once: true });
+    const why = await port.ended;
+    this.#stop.removeEventListener('abort', end);
+    this.port = undefined;
+    await port.delivered;
+    if (why !== undefined) throw why;
   }
 
   async #stands(): Promise<void> {
-    this.#standing.resolve();
+    this.#link.progress();
     await this.#link.stands();
   }
 
-  #drop(): void {
-    this.#outgoing?.end();
-    this.#outgoing = undefined;
-    this.#waiting = 0;
-    this.#release();
+  async #log(port: RemotePort, batch: lineside.v1.LogBatch, head: Long): Promise<void> {
+    await this.#events.log(batch, this.#isLive);
+    const isBefore = this.#position.afterId.lessThan(head);
+    this.#position = positionAfter(this.#position, batch);
+    if (isBefore) this.#receiveAt(head, port);
   }
 
-  #release(): void {
-    for (const resolve of this.#roomy.splice(0)) resolve();
+  /** What is older than the session is in the log up to its head. */
+  #receiveAt(head: Long, port: RemotePort): void {
+    if (!this.#position.afterId.lessThan(head)) port.receive(false);
+  }
+
+  async #event(port: RemotePort, { portState, lostBytes }: lineside.v1.LineEvent): Promise<void> {
+    if (lostBytes != null) this.#isBehind = true;
+    if (portState == null) return;
+    this.#isLive = true;
+    this.port = port;
+    this.#standing.resolve();
+    await this.#events.portState(portState);
   }
 }

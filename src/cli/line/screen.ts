@@ -49,9 +49,13 @@ export class Screen {
     } else if (!hex && !isSent) await this.#text(entry.rawData, Number(exact(entry.timestamp)));
   }
 
-  /** In hex it is shown as an entry. */
+  /** Bytes as they come, in text; in hex they are shown as an entry. */
+  async live(bytes: Uint8Array): Promise<void> {
+    if (!this.look.hex) await this.#text(bytes, systemClock.wallMs());
+  }
+
   async typed(bytes: Uint8Array): Promise<void> {
-    if (this.look.echo && !this.look.hex) await this.#text(bytes, systemClock.wallMs());
+    if (this.look.echo) await this.live(bytes);
   }
 
   async #text(data: Uint8Array, atMs: number): Promise<void> {

@@ -2,20 +2,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { pause, systemClock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import { CliFailure } from '../failure.ts';
 import { liveText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import { fixedPieces, type Line, openPieces, pieceBytes, pieces } from './packets.ts';
-import type { LiveSession } from './reader.ts';
 
 interface Sending {
   readonly path: string;
   readonly line: Line;
-  readonly session: LiveSession;
   /** Aborted with what ends the transfer. */
   readonly stop: AbortSignal;
+  /** Resolves with the answer of the box. */
+  send(packet: Uint8Array): Promise<void>;
   /** Hands over what the line receives from now on, instead of showing it; undefined ends that. */
   divert(take: ((data: Uint8Array) => void) | undefined): void;
   progress(text: string): void;
@@ -24,36 +23,37 @@ interface Sending {
 /** Answers how it went; throws CliFailure, or the reason of `stop`. */
 export type SendFile = (sending: Sending) => Promise<string>;
 
-/** One more than the box is writing, so that the line does not pause; a cancelled transfer ends soon. */
-const inFlight = 2;
-const pollMs = 10;
-
-/** Until fewer packets than that have no answer. */
-async function settled({ session }: Sending, fewerThan: number, stop: AbortSignal): Promise<void> {
-  while (session.waiting >= fewerThan && !stop.aborted) await pause(systemClock, pollMs, stop);
-  stop.throwIfAborted();
-}
-
-async function sendPiece(sending: Sending, piece: Uint8Array, stop: AbortSignal): Promise<void> {
-  await settled(sending, inFlight, stop);
-  if (await sending.session.send(piece)) return;
-  throw new CliFailure('unreachable', 'UNAVAILABLE', 'the connection was lost');
+/**
+ * Sends a piece and waits for the answer to the one before: one is there while the box writes another, so that the line does not pause,
+ * and a cancelled transfer ends soon. Without a piece: waits for the last.
+ */
+function sender({ send }: Sending, stop: AbortSignal): (piece?: Uint8Array) => Promise<void> {
+  const stopped = once(stop, 'abort').catch(() => undefined);
+  let before: Promise<unknown> = Promise.resolve();
+  return async (piece) => {
+    const now = piece && send(piece);
+    now?.catch(() => undefined);
+    await Promise.race([before, stopped]);
+    stop.throwIfAborted();
+    before = now ?? before;
+  };
 }
 
 export const sendRaw: SendFile = async (sending) => {
   const { path, line, stop } = sending;
   const source = await openPieces(resolve(path), line.packetSize);
+  const send = sender(sending, stop);
   let bytes = 0;
   try {
     for await (const piece of fixedPieces(source, pieceBytes(line), stop)) {
-      await sendPiece(sending, piece, stop);
+      await send(piece);
       bytes += piece.length;
       sending.progress(`\r${counted(bytes, 'byte')}`);
     }
   } finally {
     source.destroy();
   }
-  await settled(sending, 1, stop);
+  await send();
   return `sent ${counted(bytes, 'byte')}`;
 };
 
@@ -72,6 +72,7 @@ export function sendBy(protocol: 'xmodem' | 'ymodem' | 'zmodem'): SendFile {
     child.stdin.on('error', () => undefined);
     child.stderr.on('data', (part: Buffer) => sending.progress(liveText(part)));
     const late = new AbortController();
+    const send = sender(sending, late.signal);
     // sz tells the device that it stops: those bytes are sent too, if it does so soon.
     const cancel = (): void => {
       child.kill('SIGINT');
@@ -83,8 +84,9 @@ export function sendBy(protocol: 'xmodem' | 'ymodem' | 'zmodem'): SendFile {
     try {
       for await (const part of child.stdout) {
         const { whole, rest } = pieces(part as Buffer, pieceBytes(line));
-        for (const piece of [...whole, rest]) if (piece.length > 0) await sendPiece(sending, piece, late.signal);
+        for (const piece of [...whole, rest]) if (piece.length > 0) await send(piece);
       }
+      await send();
       const [status] = await ended;
       stop.throwIfAborted();
       if (status === 0) return 'sent';

@@ -1,18 +1,18 @@
 /** attach: the box's port as a device file of this machine, for any program. */
 import { lstatSync, readlinkSync, rmSync, statSync, symlinkSync } from 'node:fs';
-import { backoffMs } from '../../shared/base/backoff.ts';
-import { pause, type Timer } from '../../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import type { Timer } from '../../shared/base/clock.ts';
+import { messageOf } from '../../shared/base/errors.ts';
 import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
+import { retryPause } from '../line/reader.ts';
 import { parseSettings } from '../line/settings.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Args, Call } from '../shell.ts';
 import type { PtySettings, SerialPty } from './pty.ts';
-import { endText, isFull, isGone, type RemotePort, type TakenPort, takePort } from './remote-port.ts';
+import { endText, isGone, type RemotePort, type TakenPort, takePort } from './remote-port.ts';
 import type { Settings } from './rfc2217.ts';
 
 const options = [
@@ -28,9 +28,6 @@ interface Connected {
 
 /** A program that changes the speed and then only reads is followed within this. */
 const lookMs = 20;
-/** Between two attempts to reach the box again. */
-const firstRetryMs = 250;
-const longestRetryMs = 5_000;
 
 export const attachCommands: readonly Entry[] = [
   {
@@ -111,14 +108,14 @@ class Attachment {
     const gone = Promise.withResolvers<string>();
     const events = {
       received: (bytes: Uint8Array) => this.#pty?.write(bytes),
-      event: (event: lineside.v1.LineEvent.$Shape) => {
+      event: (event: lineside.v1.LineEvent) => {
         if (isGone(event)) gone.resolve('the port is not open any more');
         if (event.lostBytes == null) return;
         this.#hasLostBytes = true;
         gone.resolve(`the program left ${counted(event.lostBytes, 'byte')} unread`);
       },
     };
-    const taken = await takePort(this.#call, { events, modemLines: false, ticket });
+    const taken = await takePort(this.#call, events, false, ticket);
     void taken.remote.ended.then((why) => gone.resolve(endText(why)));
     // Again after a loss: as the program has set them.
     const settings = { ...this.#asked, ...this.#set };
@@ -126,8 +123,7 @@ class Attachment {
       if (Object.keys(settings).length > 0) await taken.remote.command({ settings });
     } catch (error) {
       await taken.remote.end();
-      const outcome = error instanceof LinesideError && error.code === 'NOT_SENT' ? 'unreachable' : 'refused';
-      throw new CliFailure(outcome, 'SETTINGS', safeText(messageOf(error)));
+      throw error;
     }
     this.#taken = taken;
     return { taken, gone: gone.promise };
@@ -138,15 +134,14 @@ class Attachment {
     const { io, stop } = this.#call;
     let ticket = earlier;
     for (let attempt = 0; ; attempt++) {
-      await pause(io.clock, backoffMs(attempt, firstRetryMs, longestRetryMs), stop);
-      stop.throwIfAborted();
+      await retryPause(io.clock, attempt, stop);
       try {
         (await this.#call.service()).drop();
         return await this.#connect(ticket);
       } catch (error) {
         if (!(error instanceof CliFailure)) throw error;
         // The earlier hold has ended with the box's restart: a new one.
-        if (error.code === 'HELD' && ticket !== '') ticket = '';
+        if (error.outcome === 'refused' && ticket !== '') ticket = '';
         else if (error.outcome !== 'unreachable' && error.outcome !== 'closed') throw error;
       }
     }
@@ -173,9 +168,9 @@ class Attachment {
     const sent = remote.send(bytes).catch(() => {
       this.#unsent += bytes.length;
     });
-    if (isFull(remote)) pty.pauseReading();
+    if (remote.isFull) pty.pauseReading();
     void sent.then(() => {
-      if (remote === this.#taken?.remote && !isFull(remote)) pty.resumeReading();
+      if (remote === this.#taken?.remote && !remote.isFull) pty.resumeReading();
     });
   }
 

@@ -7,20 +7,23 @@ import { ReadStream } from 'node:tty';
 import { type Clock, pause } from '../../shared/base/clock.ts';
 import { ioctl, ioctlValue, openMaster, writeSome } from '../../shared/base/libc.ts';
 import { holdersOf } from '../../shared/base/processes.ts';
+import {
+  BOTHER,
+  CBAUD,
+  CRTSCTS,
+  decodeTermios,
+  encodeTermios,
+  IXOFF,
+  IXON,
+  TCFLSH,
+  TCGETS2,
+  TCIFLUSH,
+  TCSETS2,
+  TERMIOS_BYTES,
+  type Termios,
+} from '../../shared/base/termios.ts';
 
 const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
-/** struct termios2 (asm-generic/termbits.h): flags, c_line and c_cc[19], two speeds. */
-const TERMIOS_BYTES = 44;
-const TCGETS2 = 0x802c542a;
-const TCSETS2 = 0x402c542b;
-const TCFLSH = 0x540b;
-const TCIFLUSH = 0;
-const [IFLAG, OFLAG, CFLAG, LFLAG, ISPEED, OSPEED] = [0, 4, 8, 12, 36, 40] as const;
-const CBAUD = 0o010017;
-const BOTHER = 0o010000;
-const CRTSCTS = 0o20000000000;
-const IXON = 0o002000;
-const IXOFF = 0o010000;
 /** Between two attempts to hand over what the program does not read. */
 const FIRST_RETRY_MS = 1;
 const MAX_RETRY_MS = 64;
@@ -63,10 +66,9 @@ export class SerialPty {
 
   /** As the program has set them. */
   settings(): PtySettings {
-    const termios = this.#termios();
-    const [iflag, cflag] = [termios.readUInt32LE(IFLAG), termios.readUInt32LE(CFLAG)];
+    const { iflag, cflag, ospeed: baudRate } = this.#termios();
     const software = (iflag & (IXON | IXOFF)) === 0 ? 0 : 2;
-    return { baudRate: termios.readUInt32LE(OSPEED), flowControl: (cflag & CRTSCTS) === 0 ? software : 1 };
+    return { baudRate, flowControl: (cflag & CRTSCTS) === 0 ? software : 1 };
   }
 
   pauseReading(): void {
@@ -120,20 +122,19 @@ export class SerialPty {
     if (!this.#closed.signal.aborted) ioctlValue(this.#slave, 'TCFLSH', TCFLSH, TCIFLUSH);
   }
 
-  #termios(): Buffer {
+  #termios(): Termios {
     const termios = Buffer.alloc(TERMIOS_BYTES);
     ioctl(this.#slave, 'TCGETS2', TCGETS2, termios);
-    return termios;
+    return decodeTermios(termios);
   }
 
   /** With the port's own speed and flow control: the program's next ones are a change only if they differ. */
   #setRaw({ baudRate, flowControl }: PtySettings): void {
-    const termios = this.#termios();
-    for (const flags of [IFLAG, OFLAG, LFLAG]) termios.writeUInt32LE(0, flags);
-    if (flowControl === 2) termios.writeUInt32LE(IXON | IXOFF, IFLAG);
+    const former = this.#termios();
+    const iflag = flowControl === 2 ? IXON | IXOFF : 0;
     const rtsCts = flowControl === 1 ? CRTSCTS : 0;
-    termios.writeUInt32LE(((termios.readUInt32LE(CFLAG) & ~CBAUD) | BOTHER | rtsCts) >>> 0, CFLAG);
-    for (const speed of [ISPEED, OSPEED]) termios.writeUInt32LE(baudRate, speed);
-    ioctl(this.#slave, 'TCSETS2', TCSETS2, termios);
+    const cflag = ((former.cflag & ~CBAUD) | BOTHER | rtsCts) >>> 0;
+    const termios = { ...former, iflag, oflag: 0, cflag, lflag: 0, ispeed: baudRate, ospeed: baudRate };
+    ioctl(this.#slave, 'TCSETS2', TCSETS2, encodeTermios(termios));
   }
 }

@@ -1,8 +1,8 @@
 /** The line's open port as a program elsewhere uses it: a Session whose packets, commands and received bytes have a face of calls. */
 import { type Client, ClientError } from 'nice-grpc';
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
-import { LinesideError, messageOf } from '../../shared/base/errors.ts';
-import { type LineServiceDefinition, type lineside, serial } from '../../shared/proto/services.ts';
+import { messageOf } from '../../shared/base/errors.ts';
+import type { LineServiceDefinition, lineside } from '../../shared/proto/services.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { CliFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
@@ -10,6 +10,9 @@ import { portStateName } from '../output/json.ts';
 import type { Call } from '../shell.ts';
 import { type Settings, settingsOf } from './rfc2217.ts';
 
+/** What programs write waits here until the box has taken it, at most so much, in at most so many packets and commands. */
+export const maxUnansweredBytes = 64 * 1024;
+const maxUnanswered = 256;
 /** As much again waits on the box before it counts as lost. */
 const MAX_UNTAKEN_BYTES = 256 * 1024;
 /** What the answer to the end of a hold may take. */
@@ -17,17 +20,18 @@ const RELEASE_MS = 1_000;
 
 type Request = lineside.v1.SessionRequest.$Properties;
 type Command = lineside.v1.LineCommand.$Properties;
-type Result = lineside.v1.CommandResult.$Shape;
-type Answer = { readonly status: serial.StatusCode; readonly error: string };
+type Result = lineside.v1.CommandResult;
 
 export interface RemotePortEvents {
-  /** Bytes as the port received them, in order with event(); neither is called again until it resolves. */
+  /** Bytes as the port received them; none of these is called again until it resolves. What one throws ends the stream. */
   received(bytes: Uint8Array): void | Promise<void>;
-  event(event: lineside.v1.LineEvent.$Shape): void;
+  event(event: lineside.v1.LineEvent): void | Promise<void>;
+  /** After readLog(). */
+  log?(batch: lineside.v1.LogBatch): Promise<void>;
 }
 
 interface Waiting {
-  readonly done: (answer: lineside.v1.SessionResponse.$Shape) => void;
+  readonly done: (answer: lineside.v1.SessionResponse) => void;
   readonly failed: (error: unknown) => void;
 }
 
@@ -44,43 +48,49 @@ export class RemotePort {
   #delivered: Promise<void> = Promise.resolve();
   /** In the order of the requests. */
   readonly #waiting: Waiting[] = [];
+  #unansweredBytes = 0;
   /** Resolves when the stream has ended: why, undefined after end(). */
   readonly ended: Promise<unknown>;
 
-  /** The events begin at once. `modemLines`: also the changes of the modem lines. */
-  constructor(
-    line: Pick<Client<typeof LineServiceDefinition>, 'session'>,
-    modemLines: boolean,
-    events: RemotePortEvents,
-  ) {
+  constructor(line: Pick<Client<typeof LineServiceDefinition>, 'session'>, events: RemotePortEvents) {
     this.#events = events;
-    this.#requests.push({ receive: { modemLines } });
     this.ended = this.#run(line.session(this.#outgoing(), { signal: this.#cancel.signal }));
   }
 
-  /** Bytes that were sent and have no answer yet. */
-  unansweredBytes = 0;
-
-  /** Packets and commands that have no answer yet. */
-  get unanswered(): number {
-    return this.#waiting.length;
+  /** Once: begins received() and event(). `modemLines`: also the changes of the modem lines. */
+  receive(modemLines: boolean): void {
+    this.#request({ receive: { modemLines } });
   }
 
-  /** Resolves when the box's kernel has accepted every byte. Rejects with the box's reason; never sent twice. */
+  /** Once: begins log(), after this entry of this log. */
+  followLog(after: Pick<lineside.v1.ReadLogRequest, 'afterId' | 'logId'>): void {
+    this.#request({ log: { ...after, follow: true } });
+  }
+
+  /** Resolves when the events have taken all that came. */
+  get delivered(): Promise<void> {
+    return this.#delivered;
+  }
+
+  /** Nothing more is to be taken from the program now. */
+  get isFull(): boolean {
+    return this.#unansweredBytes >= maxUnansweredBytes || this.#waiting.length >= maxUnanswered;
+  }
+
+  /** Resolves when the box's kernel has accepted every byte. Rejects with a CliFailure, LOST without an answer; never sent twice. */
   async send(payload: Uint8Array): Promise<void> {
-    this.unansweredBytes += payload.length;
+    this.#unansweredBytes += payload.length;
     try {
       const { sent } = await this.#ask({ send: { payload } });
-      check(sent);
+      answered(sent);
     } finally {
-      this.unansweredBytes -= payload.length;
+      this.#unansweredBytes -= payload.length;
     }
   }
 
   async command(command: Command): Promise<Result> {
     const { done } = await this.#ask({ command });
-    check(done);
-    return done as Result;
+    return answered(done);
   }
 
   /** Takes the line for this port alone; answers the ticket with which another RemotePort takes this hold up again. */
@@ -106,13 +116,17 @@ export class RemotePort {
     await endsWithin(systemClock, RELEASE_MS, this.ended);
   }
 
-  #ask(request: Request): Promise<lineside.v1.SessionResponse.$Shape> {
+  #ask(request: Request): Promise<lineside.v1.SessionResponse> {
     return new Promise((done, failed) => {
       if (this.#isEnding) return failed(gone(undefined));
       this.#waiting.push({ done, failed });
-      this.#requests.push(request);
-      this.#wake();
+      this.#request(request);
     });
+  }
+
+  #request(request: Request): void {
+    this.#requests.push(request);
+    this.#wake();
   }
 
   async *#outgoing(): AsyncGenerator<Request> {
@@ -130,26 +144,29 @@ export class RemotePort {
     this.#untakenBytes += bytes;
     this.#delivered = this.#delivered
       .then(take)
-      // Who takes is gone.
-      .catch(() => this.#cancel.abort())
+      .catch((error: unknown) => this.#cancel.abort(error))
       .finally(() => {
         this.#untakenBytes -= bytes;
       });
   }
 
-  async #run(responses: AsyncIterable<lineside.v1.SessionResponse.$Shape>): Promise<unknown> {
+  async #run(responses: AsyncIterable<lineside.v1.SessionResponse>): Promise<unknown> {
     let why: unknown;
     try {
       for await (const response of responses) {
-        const { received, event } = response;
+        const { received, event, log } = response;
         if (received != null) this.#deliver(received.length, () => this.#events.received(received));
         else if (event != null) this.#deliver(0, () => this.#events.event(event));
-        else this.#waiting.shift()?.done(response);
+        else if (log != null) {
+          this.#deliver(0, () => this.#events.log?.(log));
+          // The box reads no more of its log until then.
+          await this.#delivered;
+        } else this.#waiting.shift()?.done(response);
         // Answers go past what is not taken, up to here: a program that writes and does not read is not to wait for itself.
         if (this.#untakenBytes > MAX_UNTAKEN_BYTES) await this.#delivered;
       }
     } catch (error) {
-      if (!this.#isEnding) why = error;
+      if (!this.#isEnding) why = this.#cancel.signal.reason ?? error;
     }
     this.#isEnding = true;
     this.#wake();
@@ -158,17 +175,14 @@ export class RemotePort {
   }
 }
 
-function check(answer: Partial<Answer> | null | undefined): void {
-  if (answer?.status === serial.StatusCode.OK) return;
-  throw new LinesideError('PORT_IO', answer?.error ?? 'the box gave no answer');
+function answered<T extends Parameters<typeof checkAnswer>[0]>(answer: T | null): T {
+  if (answer === null) throw new CliFailure('refused', 'INTERNAL', 'the box gave no answer');
+  checkAnswer(answer);
+  return answer;
 }
 
-function gone(cause: unknown): LinesideError {
-  return new LinesideError(
-    'NOT_SENT',
-    `no answer from the box: ${endText(cause)}`,
-    cause === undefined ? {} : { cause },
-  );
+function gone(cause: unknown): CliFailure {
+  return new CliFailure('unreachable', 'LOST', `no answer from the box: ${endText(cause)}`, { cause });
 }
 
 // The same for a command: held, and given back at its end.
@@ -182,25 +196,13 @@ export interface TakenPort {
   readonly name: string;
 }
 
-/** What programs write waits here until the box has taken it, at most so much, in at most so many packets and commands. */
-export const maxUnansweredBytes = 64 * 1024;
-const maxUnanswered = 256;
-
-/** Nothing more is to be taken from the program now. */
-export function isFull({ unansweredBytes, unanswered }: RemotePort): boolean {
-  return unansweredBytes >= maxUnansweredBytes || unanswered >= maxUnanswered;
-}
-
-interface Take {
-  readonly events: RemotePortEvents;
-  /** See RemotePort. */
-  readonly modemLines: boolean;
-  /** '': a new hold. */
-  readonly ticket: string;
-}
-
-/** Takes the line with a hold. Throws CliFailure: it is not open, has a packet size, is HELD, or the connection was LOST. */
-export async function takePort(call: Call<object>, { events, modemLines, ticket }: Take): Promise<TakenPort> {
+/** Takes the line with a hold, a new one without a ticket. Throws CliFailure: it is not open, has a packet size, is held, or the connection was LOST. */
+export async function takePort(
+  call: Call<object>,
+  events: RemotePortEvents,
+  modemLines: boolean,
+  ticket = '',
+): Promise<TakenPort> {
   const { requested, effective } = await call.line(({ line }, options) => line.getStatus({}, options));
   if (requested == null || effective == null) checkAnswer({ status: 4, error: 'no port is open' });
   if (requested?.packetSize)
@@ -208,17 +210,15 @@ export async function takePort(call: Call<object>, { events, modemLines, ticket 
       next: 'Open it without --packet-size: programs send any number of bytes.',
     });
   const { line } = await (await call.service()).channel();
-  const remote = new RemotePort(line, modemLines, events);
-  let held: string;
+  const remote = new RemotePort(line, events);
+  remote.receive(modemLines);
   try {
-    held = await remote.hold(ticket);
+    const settings = settingsOf(effective ?? {});
+    return { remote, ticket: await remote.hold(ticket), settings, name: safeText(requested?.portName ?? '') };
   } catch (error) {
     await remote.end();
-    const isLost = error instanceof LinesideError && error.code === 'NOT_SENT';
-    const [outcome, code] = isLost ? (['unreachable', 'LOST'] as const) : (['refused', 'HELD'] as const);
-    throw new CliFailure(outcome, code, safeText(messageOf(error)));
+    throw error;
   }
-  return { remote, ticket: held, settings: settingsOf(effective ?? {}), name: safeText(requested?.portName ?? '') };
 }
 
 /** Why a RemotePort has ended, in words. */
@@ -228,6 +228,6 @@ export function endText(why: unknown): string {
 }
 
 /** The port is not open any more: the program is to see it as a hang-up. */
-export function isGone({ portState }: lineside.v1.LineEvent.$Shape): boolean {
+export function isGone({ portState }: lineside.v1.LineEvent): boolean {
   return portState != null && portStateName(portState) !== 'open';
 }

@@ -9,7 +9,7 @@ import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
-import { endText, isFull, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
+import { endText, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
 import { checkTelnet, Rfc2217, settingsOf } from './rfc2217.ts';
 
 /** A program answers the negotiation at once; a connection that says nothing is not to keep others out. */
@@ -123,17 +123,14 @@ class Client {
     const first = await firstBytes(socket, this.#call.io.clock);
     if (first === undefined) return '';
     checkTelnet(first);
-    const port = await takePort(this.#call, {
-      modemLines: true,
-      ticket: '',
-      events: {
-        received: (bytes) => this.#toProgram(protocol, bytes),
-        event: (event) => {
-          if (isGone(event)) ended.resolve('the port is not open any more');
-          this.#event(protocol, event);
-        },
+    const events = {
+      received: (bytes: Uint8Array) => this.#toProgram(protocol, bytes),
+      event: (event: lineside.v1.LineEvent) => {
+        if (isGone(event)) ended.resolve('the port is not open any more');
+        this.#event(protocol, event);
       },
-    });
+    };
+    const port = await takePort(this.#call, events, true);
     remote = port.remote;
     protocol.settingsAre(port.settings);
     void remote.ended.then((why) => ended.resolve(why === undefined ? '' : endText(why)));
@@ -151,11 +148,11 @@ class Client {
 
   /** What the program writes waits in its own connection while much has no answer yet. */
   async #bounded<T>(remote: RemotePort, work: Promise<T>): Promise<T> {
-    if (isFull(remote)) this.#socket.pause();
+    if (remote.isFull) this.#socket.pause();
     try {
       return await work;
     } finally {
-      if (!isFull(remote)) this.#socket.resume();
+      if (!remote.isFull) this.#socket.resume();
     }
   }
 
@@ -169,23 +166,20 @@ class Client {
   }
 
   /** What the program does not take waits on the box, which bounds it. */
-  async #toProgram(protocol: Rfc2217 | undefined, bytes: Uint8Array): Promise<void> {
+  async #toProgram(protocol: Rfc2217, bytes: Uint8Array): Promise<void> {
     const socket = this.#socket;
-    const waits = (): boolean => protocol?.suspended === true || socket.writableLength > maxUnansweredBytes;
+    const waits = (): boolean => protocol.suspended === true || socket.writableLength > maxUnansweredBytes;
     while (waits() && !socket.destroyed)
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
-    protocol?.received(bytes);
+    protocol.received(bytes);
   }
 
-  #event(
-    protocol: Rfc2217 | undefined,
-    { modemLines, lineErrors, settings, lostBytes }: lineside.v1.LineEvent.$Shape,
-  ): void {
-    if (modemLines != null) protocol?.modemLines(modemLines);
-    if (lineErrors != null) protocol?.lineErrors(lineErrors);
-    if (settings != null) protocol?.settingsAre(settingsOf(settings));
+  #event(protocol: Rfc2217, { modemLines, lineErrors, settings, lostBytes }: lineside.v1.LineEvent): void {
+    if (modemLines != null) protocol.modemLines(modemLines);
+    if (lineErrors != null) protocol.lineErrors(lineErrors);
+    if (settings != null) protocol.settingsAre(settingsOf(settings));
     if (lostBytes != null)
       void this.#call.err.write(
         `${counted(lostBytes, 'byte')} were not taken in time and are in the box's log alone\n`,

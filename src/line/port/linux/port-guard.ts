@@ -10,9 +10,9 @@ import { basename, join } from 'node:path';
 import { type ErrorCode, LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { tryLock } from '../../../shared/base/libc.ts';
 import { holdersOf, processText, runningOf } from '../../../shared/base/processes.ts';
+import type { Termios } from '../../../shared/base/termios.ts';
 import type { PortToOpen } from '../inventory.ts';
 import { deviceNumber, isTerminalOnly } from '../sysfs.ts';
-import type { Termios } from './termios.ts';
 import { getTermios, isExclusive, setExclusive } from './tty-ioctl.ts';
 
 export interface PortGuard {

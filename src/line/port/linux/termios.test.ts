@@ -1,19 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CRTSCTS, decodeTermios, encodeTermios, type Termios } from '../../../shared/base/termios.ts';
 import { type DataBits, type LineSettings, Parity, StopBits } from '../line-config.ts';
-import {
-  checkSettings,
-  decodeTermios,
-  encodeTermios,
-  rawTermios,
-  settingNotTaken,
-  settingsOf,
-  type Termios,
-} from './termios.ts';
+import { checkSettings, rawTermios, settingNotTaken, settingsOf } from './termios.ts';
 
 const CSTOPB = 0o100;
 const HUPCL = 0o2000;
-const CRTSCTS = 0o20000000000;
 const allBitsSet: Termios = {
   iflag: 0xffffffff,
   oflag: 0xffffffff,

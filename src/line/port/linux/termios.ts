@@ -1,32 +1,10 @@
-/**
- * struct termios2 of Linux (asm-generic/termbits.h; the same on x64 and arm64) and what the line's settings are in
- * it. Pure: bytes in, bytes out.
- */
+/** What the line's settings are in a struct termios2 of Linux. Pure. */
 
 import { LinesideError } from '../../../shared/base/errors.ts';
+import { BOTHER, CBAUD, CRTSCTS, IXOFF, IXON, type Termios } from '../../../shared/base/termios.ts';
 import type { PortToOpen } from '../inventory.ts';
 import { type DataBits, FlowControl, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
 
-export interface Termios {
-  readonly iflag: number;
-  readonly oflag: number;
-  readonly cflag: number;
-  readonly lflag: number;
-  /** Line discipline; 0 is the ordinary tty. */
-  readonly line: number;
-  /** NCCS bytes of control characters. */
-  readonly cc: Uint8Array;
-  readonly ispeed: number;
-  readonly ospeed: number;
-}
-
-/** Four flag words, c_line, c_cc[19], two speeds: no padding. */
-export const TERMIOS_BYTES = 44;
-const NCCS = 19;
-const LINE_AT = 16;
-const CC_AT = 17;
-const ISPEED_AT = 36;
-const OSPEED_AT = 40;
 const VTIME = 5;
 const VMIN = 6;
 const VSTART = 8;
@@ -36,12 +14,8 @@ const XOFF = 0x13;
 // c_iflag.
 const PARMRK = 0o000010;
 const INPCK = 0o000020;
-const IXON = 0o002000;
-const IXOFF = 0o010000;
 
 // c_cflag, octal as in the kernel's header.
-const CBAUD = 0o010017;
-const BOTHER = 0o010000;
 const CSIZE = 0o000060;
 /** There the data bits above this number. */
 const MIN_DATA_BITS = 5;
@@ -52,7 +26,6 @@ const PARENB = 0o000400;
 const PARODD = 0o001000;
 const CLOCAL = 0o004000;
 const CMSPAR = 0o10000000000;
-const CRTSCTS = 0o20000000000;
 const parityFlags: Readonly<Record<Parity, number>> = {
   [Parity.none]: 0,
   [Parity.even]: PARENB,
@@ -71,34 +44,6 @@ const codedRates: readonly (readonly [firstCode: number, rates: readonly number[
 const rateCodes: ReadonlyMap<number, number> = new Map(
   codedRates.flatMap(([first, rates]) => rates.map((rate, i) => [rate, first + i] as const)),
 );
-
-export function decodeTermios(bytes: Uint8Array): Termios {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, TERMIOS_BYTES);
-  return {
-    iflag: view.getUint32(0, true),
-    oflag: view.getUint32(4, true),
-    cflag: view.getUint32(8, true),
-    lflag: view.getUint32(12, true),
-    line: view.getUint8(LINE_AT),
-    cc: bytes.slice(CC_AT, CC_AT + NCCS),
-    ispeed: view.getUint32(ISPEED_AT, true),
-    ospeed: view.getUint32(OSPEED_AT, true),
-  };
-}
-
-export function encodeTermios(termios: Termios): Uint8Array {
-  const bytes = new Uint8Array(TERMIOS_BYTES);
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, termios.iflag, true);
-  view.setUint32(4, termios.oflag, true);
-  view.setUint32(8, termios.cflag, true);
-  view.setUint32(12, termios.lflag, true);
-  view.setUint8(LINE_AT, termios.line);
-  bytes.set(termios.cc.subarray(0, NCCS), CC_AT);
-  view.setUint32(ISPEED_AT, termios.ispeed, true);
-  view.setUint32(OSPEED_AT, termios.ospeed, true);
-  return bytes;
-}
 
 /**
  * A raw line with these settings. Whatever an earlier user left behind is cleared: HUPCL, CMSPAR, PARODD, flow control that was

@@ -1,13 +1,19 @@
 /** The ioctls of a Linux tty with names and types. Numbers: asm-generic/ioctls.h, the same on x64 and arm64. */
 
 import { ioctl, ioctlValue } from '../../../shared/base/libc.ts';
+import {
+  decodeTermios,
+  encodeTermios,
+  TCFLSH,
+  TCGETS2,
+  TCIFLUSH,
+  TCSETS2,
+  TERMIOS_BYTES,
+  type Termios,
+} from '../../../shared/base/termios.ts';
 import type { KernelCounters, ModemChanges, ModemLines } from '../line.ts';
 import type { OutgoingLines } from '../line-config.ts';
-import { decodeTermios, encodeTermios, TERMIOS_BYTES, type Termios } from './termios.ts';
 
-const TCGETS2 = 0x802c542a;
-const TCSETS2 = 0x402c542b;
-const TCFLSH = 0x540b;
 const TIOCEXCL = 0x540c;
 const TIOCNXCL = 0x540d;
 const TIOCGEXCL = 0x80045440;
@@ -22,7 +28,6 @@ const TIOCCBRK = 0x5428;
 const TIOCSERGETLSR = 0x5459;
 const TIOCGICOUNT = 0x545d;
 
-const TCIFLUSH = 0;
 const TCOFLUSH = 1;
 const TCIOFLUSH = 2;
 

@@ -11,21 +11,14 @@ import { SerialPort } from 'serialport';
 import { type Clock, endsWithin, pause, systemClock, type Timer } from '../../../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
+import type { Termios } from '../../../shared/base/termios.ts';
 import { characterMs } from '../chunks.ts';
 import type { PortToOpen } from '../inventory.ts';
 import type { KernelCounters, LineError, ModemChanges, ModemLines } from '../line.ts';
 import { type EffectiveSettings, FlowControl, type LineSettings, type OutgoingLines } from '../line-config.ts';
 import { isMarked, LineErrorDecoder } from '../line-errors.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
-import {
-  checkSettings,
-  hasOnePointFive,
-  rawTermios,
-  settingNotTaken,
-  settingsOf,
-  type Termios,
-  withMarks,
-} from './termios.ts';
+import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf, withMarks } from './termios.ts';
 import {
   discardBoth,
   discardInput,
