@@ -191,7 +191,7 @@ test('a hold: others are refused by name, it outlives its connection with its ti
   const { daemon, pty } = await startBox();
   const first = new Session(daemon);
   await first.stands();
-  const { ticket = '' } = await first.port.command({ hold: {} });
+  const { ticket } = await first.port.command({ hold: {} });
   const { client } = daemon;
   const { status, error } = await client.serial.open({ portName: pty.portName, baudRate: 300, dataBits: 8 });
   assert.equal(status, serial.StatusCode.INTERNAL_ERROR);

@@ -27,11 +27,11 @@ export type SendFile = (sending: Sending) => Promise<string>;
  * Sends a piece and waits for the answer to the one before: one is there while the box writes another, so that the line does not pause,
  * and a cancelled transfer ends soon. Without a piece: waits for the last.
  */
-function sender({ send }: Sending, stop: AbortSignal): (piece?: Uint8Array) => Promise<void> {
+function sender(sending: Sending, stop: AbortSignal): (piece?: Uint8Array) => Promise<void> {
   const stopped = once(stop, 'abort').catch(() => undefined);
   let before: Promise<unknown> = Promise.resolve();
   return async (piece) => {
-    const now = piece && send(piece);
+    const now = piece && sending.send(piece);
     now?.catch(() => undefined);
     await Promise.race([before, stopped]);
     stop.throwIfAborted();

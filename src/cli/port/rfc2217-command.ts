@@ -168,7 +168,7 @@ class Client {
   /** What the program does not take waits on the box, which bounds it. */
   async #toProgram(protocol: Rfc2217, bytes: Uint8Array): Promise<void> {
     const socket = this.#socket;
-    const waits = (): boolean => protocol.suspended === true || socket.writableLength > maxUnansweredBytes;
+    const waits = (): boolean => protocol.suspended || socket.writableLength > maxUnansweredBytes;
     while (waits() && !socket.destroyed)
       await new Promise<void>((resolve) => {
         this.#wake = resolve;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lineside } from '../../shared/proto/services.ts';
 import { Rfc2217 } from './rfc2217.ts';
-import { subnegotiation } from './telnet.ts';
+import { negotiation, subnegotiation } from './telnet.ts';
 
 const { PARITY, BREAK, OVERRUN } = lineside.v1.LineError.Kind;
 const COM_PORT = 44;
@@ -23,6 +23,7 @@ test('line errors are asked of the box when the client wants any, and are notifi
     onResume: () => {},
   });
   const notified = { errors: [{ kind: PARITY }, { kind: OVERRUN }] };
+  protocol.take(negotiation('will', COM_PORT));
   written.length = 0;
   protocol.lineErrors(notified);
   assert.deepEqual(written, [], 'the mask is 0 at first');
