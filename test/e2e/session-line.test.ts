@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RemotePort } from '../../src/cli/port/remote-port.ts';
+import { u64 } from '../../src/line/grpc/encode.ts';
 import { FlowControl } from '../../src/line/port/line-config.ts';
 import { pattern } from '../../src/line/port/linux/pty-rig.fixture.ts';
 import { settingsOf } from '../../src/line/port/linux/termios.ts';
@@ -224,6 +225,16 @@ test('a hold: others are refused by name, it outlives its connection with its ti
   await openPort(client, pty.portName);
   assert.equal((await client.line.getStatus({})).holder, null);
   await second.port.end();
+  const { Kind } = lineside.v1.RecordedEvent;
+  const happened = async (): Promise<string[]> =>
+    (await client.line.listEvents({})).events.map(({ kind, by, detail }) => `${Kind[kind]} ${by}: ${detail}`);
+  const opened = `OPENED : ${pty.portName}, 115200 baud, 8N1`;
+  const ended = 'HOLD_ENDED local: of local: released by local';
+  await until('the events are stored', async () => (await happened()).length === 4);
+  assert.deepEqual(await happened(), [opened, 'HOLD_BEGUN local: ', ended, opened]);
+  const [third] = (await client.line.listEvents({ beforeId: u64(4), limit: 1 })).events;
+  assert.equal(Number(third?.id), 3);
+  await assert.rejects(client.line.listEvents({ limit: 1_001 }), /limit: 1001 is above 1000/);
   await daemon.stop();
 });
 

@@ -143,6 +143,10 @@ export class FakeLog implements Log {
     if (this.failure !== undefined) throw this.failure;
     return this.#append(entry);
   }
+  event(): void {}
+  async events(): Promise<[]> {
+    return [];
+  }
   async collectGarbage(): Promise<void> {
     this.collections++;
   }

@@ -5,11 +5,15 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { LogEntry } from '../../src/line/log/entry.ts';
-import type { TimeSource, TimeState } from '../../src/line/log/log-api.ts';
+import type { RecordedEvent, TimeSource, TimeState } from '../../src/line/log/log-api.ts';
 import { openSerialLog, type SerialLog, type SerialLogOptions } from '../../src/line/log/serial-log.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import { idsOf, newEntry, openLog, optionsFor, readAll, textsOf } from './support.ts';
+
+const { Kind } = lineside.v1.RecordedEvent;
 
 /** Wall clock minus the boot's clock, once it is right. */
 const TRUE_OFFSET_MS = 1_800_000_000_000;
@@ -231,13 +235,48 @@ test('an earlier version uses the file in between: its entries are not marked, a
   assert.deepEqual([entries[2]?.timestampMs, entries[3]?.timestampMs], [7, 1_000]);
 });
 
+test('events of the line have their place and their time: corrected as entries are, after a restart too; the newest 10,000 stay', async (t) => {
+  const dir = temporaryDirectory(t);
+  const boot = new Boot('a');
+  const clock = { ...systemClock, wallMs: () => boot.wallMs };
+  const first = await opened(t, dir, boot, { clock });
+  first.event(Kind.OPENED, 'before any entry');
+  boot.record(first, 2);
+  first.event(Kind.HOLD_BEGUN, '', 'alice');
+  boot.record(first);
+  const stored = (log: SerialLog, beforeId = Number.MAX_SAFE_INTEGER, limit = 100) => log.events({ beforeId, limit });
+  await until('they are stored', async () => (await stored(first)).length === 2);
+  const shown = (event: RecordedEvent | undefined) => [event?.id, event?.afterEntryId, event?.by, event?.clock];
+  assert.deepEqual((await stored(first)).map(shown), [
+    [1, 0, '', 'notSet'],
+    [2, 2, 'alice', 'notSet'],
+  ]);
+  boot.sync();
+  const heldAtMs = boot.wallMs - 1_000;
+  assert.deepEqual(shown((await stored(first))[1]), [2, 2, 'alice', 'corrected']);
+  await first.close();
+  const again = await opened(t, dir, new Boot('b', 'synced', TRUE_OFFSET_MS), { clock });
+  assert.equal((await stored(again))[1]?.timestampMs, heldAtMs);
+  assert.deepEqual((await stored(again, 2)).map(shown), [[1, 0, '', 'corrected']]);
+  for (let n = 3; n <= 10_010; n++) {
+    again.event(Kind.LOST, String(n));
+    if (n % 1_000 === 0) await until('room', async () => (await stored(again, undefined, 1))[0]?.id === n);
+  }
+  await again.close();
+  const last = await opened(t, dir, new Boot('b', 'synced', TRUE_OFFSET_MS), { clock });
+  const all = await stored(last, undefined, 20_000);
+  assert.deepEqual([all.length, all[0]?.detail, all.at(-1)?.detail], [10_000, '11', '10010']);
+});
+
 test('a file without marks is read as it was, and continues with marks', async (t) => {
   const dir = temporaryDirectory(t);
   const before = await openLog(t, dir);
   before.record(1, 5_000, Buffer.from('old'));
   await before.close();
   asEarlierVersion(dir, (connection) => {
-    connection.exec('DROP TABLE clock_segments; DROP TABLE given_times; DROP TABLE time_ranges');
+    connection.exec(
+      'DROP TABLE clock_segments; DROP TABLE given_times; DROP TABLE time_ranges; DROP TABLE line_events',
+    );
     connection.exec('DROP TABLE oldest_reader');
     connection.exec("DELETE FROM meta WHERE key = 'clock_ceiling_id'");
     connection.pragma('user_version = 1');

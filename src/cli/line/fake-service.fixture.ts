@@ -181,6 +181,7 @@ export class FakeService {
         return this.modem;
       },
       releaseHold: async () => ({}),
+      listEvents: async () => ({}),
       sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {
         this.breaks.push(durationMs);
         return {};

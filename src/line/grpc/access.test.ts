@@ -18,6 +18,7 @@ const viewer = [
   '/serial.SerialService/StreamLog',
   '/lineside.v1.LineService/GetStatus',
   '/lineside.v1.LineService/ReadLog',
+  '/lineside.v1.LineService/ListEvents',
   '/lineside.v1.LineService/GetModemLines',
 ];
 const standard = ['/grpc.health.v1.Health/Check', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'];

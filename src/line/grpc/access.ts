@@ -15,6 +15,7 @@ const viewerMethods: ReadonlySet<string> = new Set([
   '/lineside.v1.LineService/GetStatus',
   '/lineside.v1.LineService/ReadLog',
   '/lineside.v1.LineService/GetModemLines',
+  '/lineside.v1.LineService/ListEvents',
   '/grpc.health.v1.Health/Check',
   '/grpc.health.v1.Health/Watch',
   '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',

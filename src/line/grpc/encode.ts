@@ -96,7 +96,7 @@ function varintBytes(value: number): number {
   return bytes;
 }
 
-const clocks: Readonly<Record<EntryClock, lineside.v1.EntryClock>> = {
+export const clocks: Readonly<Record<EntryClock, lineside.v1.EntryClock>> = {
   known: lineside.v1.EntryClock.ENTRY_CLOCK_KNOWN,
   notSet: lineside.v1.EntryClock.ENTRY_CLOCK_NOT_SET,
   corrected: lineside.v1.EntryClock.ENTRY_CLOCK_CORRECTED,

@@ -42,6 +42,10 @@ export const STREAM_BATCH_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */
 export const MAX_LAST_ENTRIES = 100_000;
 
+/** Events of the line in one answer: some 100 KB. */
+export const MAX_EVENTS = 1_000;
+export const USUAL_EVENTS = 100;
+
 /**
  * How often the token of an open stream is checked again: with the second of the tokens' reader, a revoked one reads
  * and sends for ten seconds at most. The file's times are read once a second, however many streams there are.

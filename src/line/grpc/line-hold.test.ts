@@ -2,13 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import type { EventKind } from '../log/log-api.ts';
 import { LineHold } from './line-hold.ts';
+
+const { Kind } = lineside.v1.RecordedEvent;
 
 function setUp() {
   const clock = new FakeClock();
   const ends: number[] = [];
-  const hold = new LineHold(clock, silentLogger, () => ends.push(clock.monoMs()));
-  return { clock, hold, ends };
+  const events: string[] = [];
+  const log = {
+    event: (kind: EventKind, detail: string, by = '') => void events.push(`${Kind[kind]} ${by}: ${detail}`),
+  };
+  const hold = new LineHold(clock, silentLogger, log, () => ends.push(clock.monoMs()));
+  return { clock, hold, ends, events };
 }
 
 const held = { code: 'CONFLICT', message: /^the line is held by alice since \d\d:\d\d UTC$/ };
@@ -52,7 +60,7 @@ test('after a lost connection its ticket takes it up again for 30 s, with the sa
 });
 
 test('it ends after 8 hours, or by an admin, and once', () => {
-  const { clock, hold, ends } = setUp();
+  const { clock, hold, ends, events } = setUp();
   hold.take('a', 'alice', '');
   clock.advance(8 * 3_600_000 - 1);
   assert.equal(hold.holder()?.ageMs, 8 * 3_600_000 - 1);
@@ -64,4 +72,10 @@ test('it ends after 8 hours, or by an admin, and once', () => {
   hold.stop();
   clock.advance(9 * 3_600_000);
   assert.equal(ends.length, 2);
+  assert.deepEqual(events, [
+    'HOLD_BEGUN alice: ',
+    'HOLD_ENDED : of alice: after 8 hours',
+    'HOLD_BEGUN bob: ',
+    'HOLD_ENDED root: of bob: released by root',
+  ]);
 });

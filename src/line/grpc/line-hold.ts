@@ -4,6 +4,10 @@ import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import type { LineRecorder } from '../log/log-api.ts';
+
+const { HOLD_BEGUN, HOLD_ENDED } = lineside.v1.RecordedEvent.Kind;
 
 /** A laptop that changes its network is back within this. */
 const LOST_MS = 30_000;
@@ -32,13 +36,15 @@ interface Held {
 export class LineHold {
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #log: Pick<LineRecorder, 'event'>;
   readonly #onEnd: () => void;
   #held: Held | undefined;
 
   /** `onEnd`: the line is free again. */
-  constructor(clock: Clock, logger: Logger, onEnd: () => void) {
+  constructor(clock: Clock, logger: Logger, log: Pick<LineRecorder, 'event'>, onEnd: () => void) {
     this.#clock = clock;
     this.#logger = logger;
+    this.#log = log;
     this.#onEnd = onEnd;
   }
 
@@ -76,16 +82,17 @@ export class LineHold {
     const fresh = randomBytes(TICKET_BYTES).toString('hex');
     this.#held = { name, ticket: fresh, sinceMs, beganMs, longest, stream, lost: undefined };
     this.#logger.info('line held', { by: name });
+    this.#log.event(HOLD_BEGUN, '', name);
     return fresh;
   }
 
   /** Nothing happens unless this stream has it. */
   release(stream: string): void {
-    if (this.#held?.stream === stream) this.#end('released');
+    if (this.#held?.stream === stream) this.#end('released', this.#held.name);
   }
 
   releaseBy(admin: string): void {
-    this.#end(`released by ${admin}`);
+    this.#end(`released by ${admin}`, admin);
   }
 
   /** The stream has ended without releasing it. */
@@ -101,13 +108,14 @@ export class LineHold {
     this.#end('the service stops');
   }
 
-  #end(why: string): void {
+  #end(why: string, by = ''): void {
     const held = this.#held;
     if (held === undefined) return;
     this.#held = undefined;
     held.longest.cancel();
     held.lost?.cancel();
     this.#logger.info('line no longer held', { by: held.name, why });
+    this.#log.event(HOLD_ENDED, `of ${held.name}: ${why}`, by);
     this.#onEnd();
   }
 }

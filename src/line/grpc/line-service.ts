@@ -2,13 +2,15 @@
 
 import Long from 'long';
 import type { CallContext, ServiceImplementation } from 'nice-grpc';
+import { LinesideError } from '../../shared/base/errors.ts';
 import { residentBytes } from '../../shared/base/memory.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
-import type { LogSnapshot, TimeState } from '../log/log-api.ts';
+import type { LogSnapshot, RecordedEvent, TimeState } from '../log/log-api.ts';
 import type { LineSnapshot } from '../port/line.ts';
 import { callerOf, nameOf, turnOf } from './auth-interceptor.ts';
 import { readBatches } from './batches.ts';
-import { u64 } from './encode.ts';
+import { clocks, u64 } from './encode.ts';
+import { MAX_EVENTS, USUAL_EVENTS } from './limits.ts';
 import type { Holder } from './line-hold.ts';
 import { readRequest } from './log-requests.ts';
 import { type ServiceContext, standing } from './serial-service.ts';
@@ -44,6 +46,16 @@ export function lineService(
         return batches;
       }),
 
+    listEvents: ({ beforeId, limit }: lineside.v1.ListEventsRequest) =>
+      errorMapper.answer(async () => {
+        if (limit > MAX_EVENTS) throw new LinesideError('INVALID_ARGUMENT', `limit: ${limit} is above ${MAX_EVENTS}`);
+        const before = beforeId.isZero()
+          ? Number.MAX_SAFE_INTEGER
+          : Math.min(Number.MAX_SAFE_INTEGER, beforeId.toNumber());
+        const events = await log.events({ beforeId: before, limit: limit || USUAL_EVENTS });
+        return { events: events.map(recordedEvent) };
+      }),
+
     getModemLines: () => errorMapper.answer(() => line.modemLines()),
 
     setModemLines: (request: lineside.v1.SetModemLinesRequest) =>
@@ -74,6 +86,20 @@ export function lineService(
         return {};
       }),
   };
+}
+
+function recordedEvent({
+  id,
+  afterEntryId,
+  timestampMs,
+  clock,
+  kind,
+  by,
+  detail,
+}: RecordedEvent): lineside.v1.RecordedEvent.$Properties {
+  const known = clock !== undefined && { clock: clocks[clock] };
+  const numbers = { id: u64(id), afterEntryId: u64(afterEntryId), timestampMs: u64(timestampMs) };
+  return { kind, by, detail, ...numbers, ...known };
 }
 
 // The state of the line and its log as lineside.v1.LineStatus.

@@ -76,7 +76,7 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   const refused = new AuthFailureLog(clock, logger);
   const auth = new AuthInterceptor(clock, refused);
   const endStalled = (context: CallContext): void => auth.endStalled(context);
-  const hold = new LineHold(clock, logger, () => parts.line.restoreSettings());
+  const hold = new LineHold(clock, logger, parts.log, () => parts.line.restoreSettings());
   const services = { ...parts, hold, errorMapper, subscriptions, endStalled };
   const serial = serialService(services);
   const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');

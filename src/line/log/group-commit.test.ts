@@ -7,7 +7,15 @@ import { GroupCommit } from './group-commit.ts';
 import { unpack } from './packed.ts';
 import { Pressure } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
-import type { Appended, AppendRequest, Opened, OpenRequest, StoreCalls, StoreClient } from './store-client.ts';
+import type {
+  Appended,
+  AppendRequest,
+  NewEvent,
+  Opened,
+  OpenRequest,
+  StoreCalls,
+  StoreClient,
+} from './store-client.ts';
 
 const nothing: Opened = {
   firstId: 0,
@@ -79,6 +87,11 @@ class FakeStore implements Pick<StoreClient, 'call'> {
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+const event = (detail: string): NewEvent => {
+  const stamp = { atMs: 1, state: 'unknown', bootId: '', offsetMs: 0 } as const;
+  return { afterId: 0, kind: 1, by: '', detail, ...stamp };
+};
 
 async function started(queueBytes = 1024 * 1024, segments: Segment[] = []) {
   const clock = new FakeClock();
@@ -298,4 +311,30 @@ test('corrections of stored stamps are stored at once, without entries, and retr
   );
   await store.commit();
   assert.equal((await next).id, 2);
+});
+
+test('events are stored within commitMs, together; those of a commit that failed come again, of too many the newest', async () => {
+  const { commit, store, clock } = await started();
+  const details = (): string[] | undefined => store.batches.at(-1)?.events.map(({ detail }) => detail);
+  commit.addEvent(event('a'));
+  commit.addEvent(event('b'));
+  clock.advance(999);
+  await turn();
+  assert.equal(store.batches.length, 0);
+  clock.advance(1);
+  await turn();
+  assert.deepEqual(details(), ['a', 'b']);
+  commit.addEvent(event('c'));
+  await store.fail('SQLITE_FULL');
+  clock.advance(5_000);
+  await turn();
+  assert.deepEqual(details(), ['a', 'b', 'c']);
+  for (let n = 0; n < 2_000; n++) commit.addEvent(event(String(n)));
+  await store.commit();
+  clock.advance(1_000);
+  await turn();
+  assert.deepEqual([details()?.length, details()?.at(-1)], [1_000, '1999']);
+  const flushed = commit.flush();
+  await store.commit();
+  await flushed;
 });

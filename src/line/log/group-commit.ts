@@ -15,7 +15,7 @@ import { pack } from './packed.ts';
 import { type Item, PendingQueue, type Pressure, type Taken } from './pending-queue.ts';
 import type { Segment } from './segments.ts';
 import { idBlock } from './store/schema.ts';
-import type { Appended, Opened, OpenRequest, StoreClient, StoreSizes } from './store-client.ts';
+import type { Appended, NewEvent, Opened, OpenRequest, StoreClient, StoreSizes } from './store-client.ts';
 
 interface GroupCommitOptions {
   readonly store: Pick<StoreClient, 'call'>;
@@ -123,6 +123,11 @@ export class GroupCommit {
     this.#push({ entry, waiter: undefined });
   }
 
+  addEvent(event: NewEvent): void {
+    this.#queue.pushEvents([event]);
+    this.#armTimer();
+  }
+
   /** Why store() would be refused now; '' when it would not. */
   get refusal(): string {
     if (this.#state.kind === 'ok' && !this.#stalled) {
@@ -176,12 +181,16 @@ export class GroupCommit {
     this.#queue.push(item);
     this.#limit();
     this.#measurePressure();
+    this.#armTimer();
+    this.#pump();
+  }
+
+  #armTimer(): void {
     this.#commitTimer ??= this.#o.clock.timer(this.#o.limits().commitMs, () => {
       this.#commitTimer = undefined;
       this.#due = true;
       this.#pump();
     });
-    this.#pump();
   }
 
   #pump(): void {
@@ -237,7 +246,7 @@ export class GroupCommit {
     const taken = this.#queue.take(batchBytes);
     const segments = this.#o.segments.due(taken.items.at(-1)?.entry.id ?? this.#decidedId);
     this.#correctionDue = false;
-    if (taken.items.length === 0 && taken.gaps.length === 0 && segments.length === 0) return;
+    if (taken.items.length + taken.gaps.length + taken.events.length + segments.length === 0) return;
     this.#commitTimer?.cancel();
     this.#commitTimer = undefined;
     this.#due = !this.#queue.empty;
@@ -247,6 +256,7 @@ export class GroupCommit {
       batch: pack(taken.items.map(({ entry }) => entry)),
       gaps: taken.gaps,
       segments,
+      events: taken.events,
       ceilingId: this.#ceilingWanted(),
       maxBytes: this.#o.limits().maxBytes,
       uptimeMs: this.#o.clock.monoMs(),

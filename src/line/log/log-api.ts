@@ -1,12 +1,14 @@
 /** The interfaces of the log: for the line's traffic, for readers, and its status. */
 import type { Batch } from '../../shared/base/log-block.ts';
 import type { FieldOf, lineside } from '../../shared/proto/services.ts';
-import type { Direction, LogEntry, LogGap, Stamp, Uint64 } from './entry.ts';
+import type { Direction, EntryClock, LogEntry, LogGap, Stamp, Uint64 } from './entry.ts';
 
 /** The append interface: all that the port sees of the log. */
 export interface LineRecorder {
   /** Traffic of the line: gets its id and reaches live readers at once, storage within log.commit_ms. Never throws. `data` is kept: hand over a copy. */
   record(dir: Direction, timestampMs: number, data: Uint8Array, note?: string): void;
+  /** Something that happened to the line (see RecordedEvent): stored within log.commit_ms. Never throws. */
+  event(kind: EventKind, detail: string, by?: string): void;
   /**
    * True while entries come in faster than a healthy store takes them: the line stops reading until `onRelieved`.
    * Never true because the store hangs or fails: then entries are dropped from storage (counted as a gap) instead.
@@ -14,6 +16,19 @@ export interface LineRecorder {
   readonly pressed: boolean;
   /** Called each time `pressed` becomes false again. */
   onRelieved(call: () => void): void;
+}
+
+export type EventKind = lineside.v1.RecordedEvent.Kind;
+
+/** RecordedEvent of lineside.proto. */
+export interface RecordedEvent {
+  readonly id: number;
+  readonly afterEntryId: number;
+  readonly timestampMs: Uint64;
+  readonly clock: EntryClock | undefined;
+  readonly kind: EventKind;
+  readonly by: string;
+  readonly detail: string;
 }
 
 /** Whether the clock is known to be right. 'unknown': the box has no time sync to ask. */

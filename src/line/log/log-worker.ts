@@ -68,6 +68,7 @@ serve<StoreCalls>(
     },
     read: (request) => opened().read(request),
     startOfLast: ({ entries, upTo }) => opened().startOfLast(entries, upTo),
+    events: (request) => opened().events(request),
     prune(request) {
       const pruned = opened().prune(request);
       takeSmaller(request.uptimeMs);

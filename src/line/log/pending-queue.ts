@@ -1,7 +1,11 @@
-/** Entries that wait to be stored, and the ranges that no longer can be. Bounded: the oldest go first. */
+/** Entries and events that wait to be stored, and the ranges that no longer can be. Bounded: the oldest go first. */
 
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { addGap, costOf, gapOf, type LogEntry, type LogGap } from './entry.ts';
+import type { NewEvent } from './store-client.ts';
+
+/** Of a disk that fails for hours, the newest. */
+const maxEvents = 1_000;
 
 export interface Item {
   readonly entry: LogEntry;
@@ -12,12 +16,14 @@ export interface Item {
 export interface Taken {
   readonly items: readonly Item[];
   readonly gaps: readonly LogGap[];
+  readonly events: readonly NewEvent[];
   readonly cost: number;
 }
 
 export class PendingQueue {
   #items: Item[] = [];
   #gaps: LogGap[] = [];
+  #events: NewEvent[] = [];
   #cost = 0;
   #waiting = 0;
 
@@ -41,7 +47,7 @@ export class PendingQueue {
   }
 
   get empty(): boolean {
-    return this.#items.length === 0 && this.#gaps.length === 0;
+    return this.#items.length === 0 && this.#gaps.length === 0 && this.#events.length === 0;
   }
 
   push(item: Item): void {
@@ -50,7 +56,11 @@ export class PendingQueue {
     if (item.waiter !== undefined) this.#waiting++;
   }
 
-  /** The oldest entries up to maxCost (at least one), and the lost ranges before and between them. */
+  pushEvents(events: readonly NewEvent[]): void {
+    this.#events = [...this.#events, ...events].slice(-maxEvents);
+  }
+
+  /** The oldest entries up to maxCost (at least one), the lost ranges before and between them, and all events. */
   take(maxCost: number): Taken {
     let cost = 0;
     const first = this.#items.findIndex(({ entry }, i) => {
@@ -62,13 +72,14 @@ export class PendingQueue {
     const upTo = this.#items.length === 0 ? Number.POSITIVE_INFINITY : lastId;
     const gaps = this.#gaps.filter((gap) => gap.firstId <= upTo);
     this.#gaps = this.#gaps.filter((gap) => gap.firstId > upTo);
-    return { items, gaps, cost: totalCost(items) };
+    return { items, gaps, events: this.#events.splice(0), cost: totalCost(items) };
   }
 
   /** Undoes a take. */
   putBack(taken: Taken): void {
     for (const gap of taken.gaps) addGap(this.#gaps, gap);
     this.#replace([...taken.items, ...this.#items]);
+    this.#events = [...taken.events, ...this.#events].slice(-maxEvents);
   }
 
   /** Takes out the entries of waiting callers and counts them as lost. */
@@ -97,6 +108,7 @@ export class PendingQueue {
   rebase(offset: number): void {
     this.#items = this.#items.map(({ entry, waiter }) => ({ entry: { ...entry, id: entry.id + offset }, waiter }));
     this.#gaps = this.#gaps.map((gap) => ({ ...gap, firstId: gap.firstId + offset, lastId: gap.lastId + offset }));
+    this.#events = this.#events.map((event) => ({ ...event, afterId: event.afterId + offset }));
   }
 
   /** In one step: an item at a time would move all that follow. */

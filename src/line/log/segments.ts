@@ -6,13 +6,17 @@
 import type { EntryClock, LogEntry, LogGap, Stamp, Uint64 } from './entry.ts';
 import type { TimeSource, TimeState } from './log-api.ts';
 
-export interface Segment {
-  readonly firstId: number;
-  /** 'unmarked': nothing is known of these entries' stamps (an earlier version wrote them). */
+/** What was known of the time when a stamp was made. */
+export interface StampedBy {
+  /** 'unmarked': nothing (an earlier version made it). */
   readonly state: TimeState | 'unmarked';
   readonly bootId: string;
   /** Wall clock minus the boot's monotonic clock. */
   readonly offsetMs: number;
+}
+
+export interface Segment extends StampedBy {
+  readonly firstId: number;
   /** To be added to the stamps; undefined: not known (yet). */
   readonly correctionMs: number | undefined;
 }
@@ -33,7 +37,7 @@ const unmarked: Mark = { clock: undefined, correctionMs: 0 };
 const known: Mark = { clock: 'known', correctionMs: 0 };
 const notSet: Mark = { clock: 'notSet', correctionMs: 0 };
 
-export function markOf(segment: Segment | undefined): Mark {
+export function markOf(segment: Omit<Segment, 'firstId'> | undefined): Mark {
   if (segment === undefined || segment.state === 'unmarked') return unmarked;
   if (segment.state === 'synced') return known;
   if (segment.correctionMs === undefined) return segment.state === 'unsynced' ? notSet : unmarked;
@@ -118,10 +122,24 @@ export class Segments {
     if (keepFrom > 0) this.#all.splice(0, keepFrom);
   }
 
+  /** Of a stamp that is no entry's. */
+  markOfStamp(by: StampedBy): Mark {
+    const truth = this.#truthOf(by.bootId);
+    if (truth !== undefined) return markOf({ ...by, correctionMs: Math.round(truth.offsetMs - by.offsetMs) });
+    // A segment without entries was not stored; what it corrected by was, with those that had some.
+    const { state, bootId, offsetMs } = by;
+    const own = this.#all.find((one) => one.state === state && one.bootId === bootId && one.offsetMs === offsetMs);
+    return markOf(own ?? { ...by, correctionMs: undefined });
+  }
+
+  #truthOf(bootId: string): Segment | undefined {
+    return bootId === '' ? undefined : this.#all.findLast((one) => one.state === 'synced' && one.bootId === bootId);
+  }
+
   /** Corrects whatever can be corrected in this boot; the segments that changed by it. '': which boot is not known. */
   settle(bootId: string): Segment[] {
-    const truth = this.#all.findLast((one) => one.state === 'synced' && one.bootId === bootId);
-    if (truth === undefined || bootId === '') return [];
+    const truth = this.#truthOf(bootId);
+    if (truth === undefined) return [];
     const isOpen = (one: Segment): boolean =>
       one.bootId === bootId && (one.state === 'unsynced' || one.state === 'unknown') && one.correctionMs === undefined;
     const settled = this.#all
@@ -182,6 +200,13 @@ export class TimeMarks {
     if (Math.abs(steadyOffset(this.#time) - this.#offsetMs) < stepMs) return;
     this.#begin(nextId);
     this.#settle();
+  }
+
+  /** Of a stamp that is made now and is no entry's. */
+  stamping(nextId: number): StampedBy {
+    this.entering(nextId);
+    const { state, bootId, offsetMs } = this.segments.newest ?? { state: 'unmarked', bootId: '', offsetMs: 0 };
+    return { state, bootId, offsetMs };
   }
 
   /** The newest entry as readers get it. */

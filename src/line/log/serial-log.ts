@@ -13,13 +13,21 @@ import { BackgroundCheck } from '../../shared/storage/background-check.ts';
 import { type Direction, type LogEntry, type LogGap, type NewEntry, shownGaps } from './entry.ts';
 import { notStored } from './failures.ts';
 import { GroupCommit } from './group-commit.ts';
-import type { LineRecorder, LogRun, LogSnapshot, ReadRequest, TimeSource } from './log-api.ts';
+import type {
+  EventKind,
+  LineRecorder,
+  LogRun,
+  LogSnapshot,
+  ReadRequest,
+  RecordedEvent,
+  TimeSource,
+} from './log-api.ts';
 import { Pressure } from './pending-queue.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
-import { TimeMarks } from './segments.ts';
+import { correct, TimeMarks } from './segments.ts';
 import { logFileName } from './store/schema.ts';
-import { type Appended, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
+import { type Appended, type EventsRequest, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
 import { Tail } from './tail.ts';
 
 export interface SerialLogOptions {
@@ -42,7 +50,7 @@ type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
 /** The log as the API sees it. */
 export type Log = Pick<
   SerialLog,
-  'record' | 'store' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status' | 'collectGarbage'
+  'record' | 'store' | 'event' | 'events' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status' | 'collectGarbage'
 >;
 
 /** A disk that has not opened the log by then continues to open it in the background: the line matters more. */
@@ -55,6 +63,8 @@ const dayMs = 86_400_000;
 const ageCheckMs = 60_000;
 /** A small view of a larger buffer would keep it in memory as long as the tail holds the entry. */
 const slackBytes = 8 * 1024;
+/** An error of a driver in words. */
+const maxDetail = 1_000;
 
 const nothing: StoreSizes = { firstId: 0, lastId: 0, decidedId: 0, usedBytes: 0, fileBytes: 0, ceilingId: 0 };
 
@@ -147,6 +157,22 @@ export class SerialLog implements LineRecorder {
     if (this.#closing !== undefined) return;
     this.#commit.add(this.#enter({ dir, timestampMs, data, note }));
     this.#readers.wakeAll();
+  }
+
+  event(kind: EventKind, detail: string, by = ''): void {
+    if (this.#closing !== undefined) return;
+    const stamped = this.#marks.stamping(this.#nextId);
+    const event = { afterId: this.#nextId - 1, kind, by, detail: detail.slice(0, maxDetail) };
+    this.#commit.addEvent({ ...event, atMs: this.#o.clock.wallMs(), ...stamped });
+  }
+
+  /** Those that are stored, in the order of their ids. */
+  async events(request: EventsRequest): Promise<RecordedEvent[]> {
+    const stored = await this.#store.call('events', request);
+    return stored.map(({ id, afterId, kind, by, detail, atMs, ...stamped }) => {
+      const { clock, correctionMs } = this.#marks.segments.markOfStamp(stamped);
+      return { id, afterEntryId: afterId, kind, by, detail, timestampMs: correct(atMs, correctionMs), clock };
+    });
   }
 
   /** Stores one entry as given and resolves with it once it is committed (fsync done). Rejects with LOG_NOT_STORED: then it is not stored (but if fsync failed and the process is killed before the next good commit, it may appear after all). */

@@ -1,10 +1,11 @@
 /** The line thread's client of the log worker: its calls, never SQL. Plain values only, since they cross threads. */
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
 import type { Batch } from '../../shared/base/log-block.ts';
+import type { lineside } from '../../shared/proto/services.ts';
 import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { LogGap } from './entry.ts';
 import type { Filter } from './packed.ts';
-import type { Segment } from './segments.ts';
+import type { Segment, StampedBy } from './segments.ts';
 
 export interface OpenRequest {
   readonly dir: string;
@@ -53,12 +54,31 @@ export interface AppendRequest {
   readonly gaps: readonly LogGap[];
   /** Of these entries, or corrected ones of earlier entries. */
   readonly segments: readonly Segment[];
+  readonly events: readonly NewEvent[];
   /** To be reserved by this commit when it is above what is. */
   readonly ceilingId: number;
   /** What the log may hold: the oldest entries go in the same commit. */
   readonly maxBytes: number;
   /** Milliseconds the service has run since its start. */
   readonly uptimeMs: number;
+}
+
+/** Something that happened to the line, after the entry with this id: RecordedEvent of lineside.proto. */
+export interface NewEvent extends StampedBy {
+  readonly afterId: number;
+  readonly kind: lineside.v1.RecordedEvent.Kind;
+  readonly by: string;
+  readonly detail: string;
+  readonly atMs: number;
+}
+
+export interface StoredEvent extends NewEvent {
+  readonly id: number;
+}
+
+export interface EventsRequest {
+  readonly beforeId: number;
+  readonly limit: number;
 }
 
 export interface ReadPageRequest {
@@ -108,6 +128,8 @@ export interface StoreCalls {
   read: { request: ReadPageRequest; response: Page };
   /** The id after which the last `entries` stored entries up to `upTo` begin. */
   startOfLast: { request: { readonly entries: number; readonly upTo: number }; response: number };
+  /** In the order of their ids. */
+  events: { request: EventsRequest; response: readonly StoredEvent[] };
   prune: { request: PruneRequest; response: Pruned };
   collectGarbage: { request: void; response: void };
   close: { request: CloseRequest; response: void };

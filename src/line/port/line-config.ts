@@ -10,6 +10,7 @@ export const FlowControl = { none: 0, rtscts: 1, xonxoff: 2 } as const;
 export type FlowControl = (typeof FlowControl)[keyof typeof FlowControl];
 /** By their numbers. */
 export const stopBitsNames = ['1', '1.5', '2'] as const;
+export const flowControlNames = ['none', 'RTS/CTS', 'XON/XOFF'] as const;
 export type DataBits = 5 | 6 | 7 | 8;
 
 /** What a character is on the wire. */
@@ -42,6 +43,12 @@ export interface EffectiveSettings extends LineSettings {
   readonly unverified: boolean;
   /** Kernel driver behind the port; '' when unknown. */
   readonly driver: string;
+}
+
+/** "9600 baud, 8N1"; with flow control, where there is one. */
+export function settingsText({ baudRate, dataBits, parity, stopBits, flowControl }: LineSettings): string {
+  const flow = flowControl === FlowControl.none ? '' : `, ${flowControlNames[flowControl]}`;
+  return `${baudRate} baud, ${dataBits}${'NEOMS'[parity]}${stopBitsNames[stopBits]}${flow}`;
 }
 
 export interface OutgoingLines {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import type { Direction } from '../log/entry.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Port } from './inventory.ts';
@@ -19,6 +20,8 @@ import { PortOwner } from './owner.ts';
 
 /** Longer than the silence that ends a chunk: the gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
 const QUIET_MS = 31;
+
+const { Kind } = lineside.v1.RecordedEvent;
 
 class FakeDevice implements Device {
   readonly path: string;
@@ -97,6 +100,7 @@ class World {
   ]);
   readonly devices: FakeDevice[] = [];
   readonly recorded: { dir: Direction; data: string; note: string }[] = [];
+  readonly events: string[] = [];
   /** Decides about each opening; throws to refuse. */
   onOpen: (path: string, settings: LineSettings) => void | Promise<void> = () => undefined;
   appeared: () => void = () => undefined;
@@ -143,6 +147,7 @@ class World {
       record: (dir, _atMs, data, note = '') => {
         this.recorded.push({ dir, data: Buffer.from(data).toString(), note });
       },
+      event: (kind, detail) => void this.events.push(`${Kind[kind]} ${detail}`),
       get pressed() {
         return isPressed();
       },
@@ -198,6 +203,7 @@ describe('the port owner', () => {
     world.receive('still here');
     assert.deepEqual(world.recorded, [{ dir: 1, data: 'still here', note: '' }]);
     assert.equal(world.device.closed, false);
+    assert.equal(world.events.length, 1, 'it was not opened again');
   });
 
   it('restores the old settings of the same port when the new ones are refused', async () => {
@@ -308,6 +314,15 @@ describe('the port owner', () => {
       'the 5 is not glued to what came after',
     );
     assert.deepEqual([world.owner.snapshot().counters.losses, world.owner.snapshot().counters.reopens], [1, 1]);
+    world.owner.openPort().configure(configOf('/dev/a', { baudRate: 300 }));
+    await world.owner.close();
+    assert.deepEqual(world.events, [
+      'OPENED /dev/a, 9600 baud, 8N1',
+      'LOST /dev/a is gone: unplugged',
+      'BACK /dev/a, 9600 baud, 8N1',
+      'SETTINGS_CHANGED 300 baud, 8N1',
+      'CLOSED ',
+    ]);
   });
 
   it('tries a lost port again after 0.25 s, then twice as long, up to 5 s, until Close', async () => {

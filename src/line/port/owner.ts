@@ -7,6 +7,7 @@ import { BurstLog } from '../../shared/base/burst-log.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Inventory, Port } from './inventory.ts';
 import {
@@ -27,6 +28,7 @@ import {
   type OpenRequest,
   type OutgoingLines,
   type SettingsChange,
+  settingsText,
   validateOpen,
 } from './line-config.ts';
 import type { LineMemory } from './line-memory.ts';
@@ -42,6 +44,8 @@ const RETRY_FIRST_MS = 250;
 const RETRY_MAX_MS = 5_000;
 /** Opens that wait for the one under way: people who press a key again, not a load. */
 const MAX_WAITING_OPENS = 16;
+
+const { SETTINGS_CHANGED } = lineside.v1.RecordedEvent.Kind;
 
 interface OwnerOptions extends LineLimits {
   readonly inventory: Pick<Inventory, keyof Inventory>;
@@ -296,7 +300,9 @@ export class PortOwner {
     }
     await forgotten;
     const line = logLine(before, next.state, this.#current?.device.path ?? '');
-    if (line !== undefined) this.#options.logger[line.level](line.message, line.fields);
+    if (line === undefined) return;
+    this.#options.logger[line.level](line.message, line.fields);
+    if (line.event !== undefined) this.#options.log.event(line.event.kind, line.event.detail);
   }
 
   #move(state: State): void {
@@ -385,6 +391,7 @@ export class PortOwner {
     });
     const port = new OpenPort(device, traffic, target.config, (changes) => {
       this.#changes = { ...this.#changes, ...changes };
+      this.#options.log.event(SETTINGS_CHANGED, settingsText(device.effective));
       for (const listener of this.#listeners) listener.settings(device.effective);
     });
     this.#current = port;

@@ -10,8 +10,12 @@
  *   closing    the port is being closed
  */
 import { LinesideError } from '../../shared/base/errors.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import type { EventKind } from '../log/log-api.ts';
 import type { Port } from './inventory.ts';
-import type { LineConfig } from './line-config.ts';
+import { type LineConfig, settingsText } from './line-config.ts';
+
+const { BACK, CLOSED, LOST, OPENED } = lineside.v1.RecordedEvent.Kind;
 
 /** What to open. `port` is undefined after a start until the port was found for the first time. */
 export interface Target {
@@ -225,24 +229,32 @@ type Logged = {
   readonly level: 'info' | 'warn';
   readonly message: string;
   readonly fields?: Record<string, string | number>;
+  readonly event?: { readonly kind: EventKind; readonly detail: string };
 };
 
-/** The line of the operator's log for a change that matters; undefined for any other, such as an attempt like those before it. */
+/** The line of the operator's log for a change that matters, and its event in the serial log; undefined for any other, such as an attempt like those before it. */
 export function logLine(before: State, now: State, device: string): Logged | undefined {
   if (before.kind === now.kind) return undefined;
   switch (now.kind) {
     case 'open': {
       const { portName, baudRate } = now.target.config;
-      return { level: 'info', message: 'port open', fields: { port: portName, device, baud: baudRate } };
+      const line = { level: 'info', message: 'port open', fields: { port: portName, device, baud: baudRate } } as const;
+      // An Open of another port was refused: this one stayed open.
+      if (before.kind === 'opening' && before.previous.kind === 'standing' && before.previous.target === now.target)
+        return line;
+      const kind = before.kind === 'reopening' ? BACK : OPENED;
+      return { ...line, event: { kind, detail: `${portName}, ${settingsText(now.target.config)}` } };
     }
     case 'lost': {
       if (before.kind === 'reopening' && now.attempt !== 1) return undefined;
       const message =
         before.kind === 'reopening' ? 'port cannot be opened yet, trying again' : 'port lost, waiting for it to return';
-      return { level: 'warn', message, fields: { port: now.target.config.portName, error: now.error.message } };
+      const fields = { port: now.target.config.portName, error: now.error.message };
+      const event = { kind: LOST, detail: now.error.message };
+      return { level: 'warn', message, fields, ...(before.kind === 'open' && { event }) };
     }
     case 'closed':
-      return { level: 'info', message: 'port closed' };
+      return { level: 'info', message: 'port closed', event: { kind: CLOSED, detail: '' } };
     default:
       return undefined;
   }

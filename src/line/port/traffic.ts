@@ -26,7 +26,7 @@ interface TrafficOptions {
   readonly device: Device;
   readonly config: LineConfig;
   readonly packets: PacketBuffer;
-  readonly log: LineRecorder;
+  readonly log: Omit<LineRecorder, 'event'>;
   readonly clock: Clock;
   readonly counters: LineCounters;
   /** Read for each packet: a reload may change them. */

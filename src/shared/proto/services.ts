@@ -60,6 +60,7 @@ export const LineServiceDefinition = {
   releaseHold: method(beyond.releaseHold, Empty, Empty),
   getStatus: method(beyond.getStatus, Empty, v1.LineStatus),
   readLog: method(beyond.readLog, v1.ReadLogRequest, v1.LogBatch),
+  listEvents: method(beyond.listEvents, v1.ListEventsRequest, v1.RecordedEvents),
   getModemLines: method(beyond.getModemLines, Empty, v1.ModemLines),
   setModemLines: method(beyond.setModemLines, v1.SetModemLinesRequest, v1.ModemLines),
   sendBreak: method(beyond.sendBreak, v1.SendBreakRequest, Empty),

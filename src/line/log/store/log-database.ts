@@ -10,19 +10,21 @@ import type { Segment } from '../segments.ts';
 import type {
   Appended,
   AppendRequest,
+  EventsRequest,
   Opened,
   OpenRequest,
   Page,
   Pruned,
   PruneRequest,
   ReadPageRequest,
+  StoredEvent,
   StoreSizes,
 } from '../store-client.ts';
 import { BlockTable, pruneBytes, type Removal } from './blocks.ts';
 import { walLimitBytes } from './open-file.ts';
 import { idBlock } from './schema.ts';
 import { SmallerFile } from './smaller-file.ts';
-import { GapTable, MetaTable, SegmentTable } from './tables.ts';
+import { EventTable, GapTable, MetaTable, SegmentTable } from './tables.ts';
 
 /** Batches above this come at a rate where time is dearer than the card's wear; below, deflate takes under a millisecond. */
 const compressBatchBytes = 64 * 1024;
@@ -44,6 +46,7 @@ export class LogDatabase {
   readonly #gaps: GapTable;
   readonly #meta: MetaTable;
   readonly #segments: SegmentTable;
+  readonly #events: EventTable;
   readonly #pageSize: number;
   #decidedId = 0;
   #ceilingId = 0;
@@ -63,6 +66,7 @@ export class LogDatabase {
     this.#segments = new SegmentTable(this.#sql);
     this.#blocks = new BlockTable(this.#sql, this.#segments.segments);
     this.#gaps = new GapTable(this.#sql);
+    this.#events = new EventTable(this.#sql);
     this.#meta = new MetaTable(this.#sql);
     this.#pageSize = Number(connection.pragma('page_size', { simple: true }));
     this.nextId = connection.transaction(() => this.#begin(request, lost)).immediate();
@@ -154,7 +158,7 @@ export class LogDatabase {
     this.#meta.setNumber('clock_ceiling_id', id);
   }
 
-  append({ batch, gaps, segments, ceilingId, maxBytes, uptimeMs }: AppendRequest): Appended {
+  append({ batch, gaps, segments, events, ceilingId, maxBytes, uptimeMs }: AppendRequest): Appended {
     const ranMs = this.#ranBeforeMs + uptimeMs;
     const ceiling = Math.max(ceilingId, this.#ceilingId);
     this.#files.verify();
@@ -165,6 +169,7 @@ export class LogDatabase {
       this.#blocks.add(batch, Math.floor(ranMs / 1000), batch.buffer.byteLength <= compressBatchBytes);
       for (const gap of gaps) this.#addGap(gap);
       this.#segments.put(segments);
+      this.#events.add(events);
       if (ceiling > this.#ceilingId) this.#setCeiling(ceiling);
       return removal;
     });
@@ -242,6 +247,10 @@ export class LogDatabase {
     const { batch, lastId, isTooLarge } = this.#blocks.read(from, upTo, filter, mostBytes, asStored);
     const nextAfterId = lastId ?? Math.max(from, this.#decidedId);
     return { isTooLarge, batch, gaps: this.#gaps.between(from, nextAfterId), nextAfterId, removedEntries, removedTo };
+  }
+
+  events(request: EventsRequest): StoredEvent[] {
+    return this.#events.before(request);
   }
 
   startOfLast(entries: number, upTo: number): number {

@@ -54,8 +54,8 @@ export const migrations: Migrations = [
   -- version has written entries in between.
   `,
   // Additive again: an earlier version leaves the table as it is, and what it stored or removed in between is found at the
-  // next start by the ids. Later tables follow the same pattern: events of the line, and what went wrong at a byte of an entry
-  // (parity, framing, overrun, break), each beside the blocks and keyed by the id of the entry that they belong to or follow.
+  // next start by the ids. Later tables follow the same pattern, each beside the blocks, with the id of the entry that they belong to
+  // or follow.
   `
   -- Index by time: the entries first_id to last_id bear stamps between these, inclusive. Rows follow each other without a
   -- gap; entries after the last row are few. Above 2^53 - 1 a stamp counts as that.
@@ -68,6 +68,23 @@ export const migrations: Migrations = [
     -- Of times that callers gave.
     given_min_ms INTEGER,
     given_max_ms INTEGER
+  );
+  `,
+  // Additive again.
+  `
+  -- What happened to the line beside its traffic (RecordedEvent in lineside.proto), the newest of it.
+  CREATE TABLE line_events (
+    id        INTEGER PRIMARY KEY,
+    -- It happened after this entry, and before the next.
+    after_id  INTEGER NOT NULL,
+    kind      INTEGER NOT NULL,
+    by_whom   TEXT NOT NULL,
+    detail    TEXT NOT NULL,
+    -- By the box's clock, of which the rest says what was known: as in clock_segments.
+    at_ms     INTEGER NOT NULL,
+    state     INTEGER NOT NULL,
+    boot_id   TEXT NOT NULL,
+    offset_ms INTEGER NOT NULL
   );
   `,
 ];

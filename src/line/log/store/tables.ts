@@ -4,6 +4,7 @@ import { type Columns, givenTime } from '../../../shared/base/log-block.ts';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
 import { fromHalves, type LogGap, type Uint64 } from '../entry.ts';
 import { type Segment, Segments } from '../segments.ts';
+import type { EventsRequest, NewEvent, StoredEvent } from '../store-client.ts';
 
 type NumberKey = 'ceiling_id' | 'clock_ceiling_id' | 'removed_to' | 'ran_ms' | 'lost_entries' | 'lost_bytes';
 
@@ -41,7 +42,7 @@ export class MetaTable {
 }
 
 /**
- * Rows kept of gaps and of segments: a box that loses power ten times a day makes as many gaps in three years, and one that is
+ * Rows kept of gaps, of segments and of events: a box that loses power ten times a day makes as many gaps in three years, and one that is
  * switched on so often without a network as many segments in a year and a half.
  */
 const maxRows = 10_000;
@@ -130,6 +131,35 @@ function signed(value: Uint64): Uint64 {
 
 function unsigned(value: bigint): Uint64 {
   return value >= 0n && value <= Number.MAX_SAFE_INTEGER ? Number(value) : BigInt.asUintN(64, value);
+}
+
+type EventRow = Omit<StoredEvent, 'state'> & { readonly state: number };
+
+export class EventTable {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  add(events: readonly NewEvent[]): void {
+    const add = this.#sql<(number | string)[]>(
+      `INSERT INTO line_events (after_id, kind, by_whom, detail, at_ms, state, boot_id, offset_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    for (const { afterId, kind, by, detail, atMs, state, bootId, offsetMs } of events)
+      add.run(afterId, kind, by, detail, atMs, states.indexOf(state), bootId, offsetMs);
+    if (events.length > 0)
+      this.#sql<[number]>('DELETE FROM line_events WHERE id <= (SELECT max(id) FROM line_events) - ?').run(maxRows);
+  }
+
+  before({ beforeId, limit }: EventsRequest): StoredEvent[] {
+    const rows = this.#sql<[number, number], EventRow>(
+      `SELECT id, after_id AS afterId, kind, by_whom AS by, detail, at_ms AS atMs, state, boot_id AS bootId, offset_ms AS offsetMs
+       FROM line_events WHERE id < ? ORDER BY id DESC LIMIT ?`,
+    ).all(beforeId, limit);
+    return rows.reverse().map((row) => ({ ...row, state: states[row.state] ?? 'unmarked' }));
+  }
 }
 
 const states = ['unsynced', 'synced', 'unknown', 'unmarked'] as const;

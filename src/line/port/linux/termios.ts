@@ -3,7 +3,15 @@
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { BOTHER, CBAUD, CRTSCTS, IXOFF, IXON, type Termios } from '../../../shared/base/termios.ts';
 import type { PortToOpen } from '../inventory.ts';
-import { type DataBits, FlowControl, type LineSettings, Parity, StopBits, stopBitsNames } from '../line-config.ts';
+import {
+  type DataBits,
+  FlowControl,
+  flowControlNames,
+  type LineSettings,
+  Parity,
+  StopBits,
+  stopBitsNames,
+} from '../line-config.ts';
 
 const VTIME = 5;
 const VMIN = 6;
@@ -108,7 +116,6 @@ function baudOf(termios: Termios): number {
 const SPEED_TOLERANCE = 0.025;
 
 const parityNames = Object.keys(Parity);
-const flowControlNames = ['none', 'RTS/CTS', 'XON/XOFF'];
 
 /** The first setting the driver did not take, in words; undefined when it took all. */
 export function settingNotTaken(asked: LineSettings, got: LineSettings): string | undefined {
