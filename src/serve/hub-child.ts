@@ -1,13 +1,13 @@
 /**
- * The hub as a child process of `lineside serve`: started, restarted when it dies, and stopped, by a table of states. A hub outlives
- * the `lineside serve` that started it when that one is killed: the next one stops it first and starts its own.
+ * The hub as a child process of `lineside serve`: started, restarted when it dies (later each time that it dies young), and stopped. A hub
+ * outlives the `lineside serve` that started it when that one is killed: the next one stops it first and starts its own.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { backoffMs } from '../shared/base/backoff.ts';
-import { type Clock, pause, type Timer } from '../shared/base/clock.ts';
+import { type Clock, endsWithin, pause } from '../shared/base/clock.ts';
 import { holderOf } from '../shared/base/data-directory.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
+import { Loop } from '../shared/base/loop.ts';
 import { readText } from '../shared/base/read-text.ts';
 
 /** The exit of a hub after SIGTERM or its own reload. */
@@ -23,17 +23,23 @@ export interface HubChildOptions {
   readonly logger: Logger;
 }
 
+const FIRST_WAIT_MS = 1_000;
+/** A hub that cannot start costs a process start a minute, and comes back within one when the cause is gone. */
+const LONGEST_WAIT_MS = 60_000;
+/** One that ran so long had started well: the next failure is a new one. */
+const RAN_WELL_MS = 60_000;
+
 export class HubChild {
   readonly #options: HubChildOptions;
-  #state: HubState = initialHub;
+  readonly #loop: Loop;
   #child: ChildProcess | undefined;
   #isReloading = false;
-  #timer: Timer | undefined;
   readonly #stopping = new AbortController();
-  readonly #ended = Promise.withResolvers<void>();
 
   constructor(options: HubChildOptions) {
     this.#options = options;
+    const { clock } = options;
+    this.#loop = new Loop({ pass: () => this.#run(), clock, retryFirstMs: FIRST_WAIT_MS, retryMaxMs: LONGEST_WAIT_MS });
   }
 
   /** Ends what an earlier service left, then starts the hub. Never fails: it keeps trying. */
@@ -42,7 +48,7 @@ export class HubChild {
       .catch((error: unknown) =>
         this.#options.logger.error('cannot stop the hub of an earlier service', { error: messageOf(error) }),
       )
-      .then(() => this.#on('due'));
+      .then(() => this.#loop.start());
   }
 
   /** The hub reloads its configuration; if keys of its own have changed it exits, and is started again. */
@@ -52,135 +58,49 @@ export class HubChild {
   }
 
   /** Resolves when the process is gone: SIGTERM, and SIGKILL after the limit. */
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
+    const { clock, logger, stopLimitMs } = this.#options;
     this.#stopping.abort();
-    this.#on('stop');
-    return this.#ended.promise;
+    const ended = this.#loop.stop();
+    this.#child?.kill('SIGTERM');
+    if (await endsWithin(clock, stopLimitMs, ended)) return;
+    logger.warn('the hub does not stop: killing it', { pid: this.#child?.pid });
+    this.#child?.kill('SIGKILL');
+    await ended;
   }
 
-  #on(event: HubEvent): void {
-    const { state, effects } = stepHub(this.#state, event, this.#options.clock.monoMs());
-    this.#state = state;
-    for (const effect of effects) this.#do(effect);
-  }
-
-  #do(effect: HubEffect): void {
-    switch (effect.kind) {
-      case 'spawn':
-        return this.#spawn();
-      case 'wait':
-        return this.#after(effect.ms, 'due');
-      case 'terminate':
-        this.#child?.kill('SIGTERM');
-        return this.#after(this.#options.stopLimitMs, 'overdue');
-      case 'kill':
-        this.#options.logger.warn('the hub does not stop: killing it', { pid: this.#child?.pid });
-        return void this.#child?.kill('SIGKILL');
-      case 'end':
-        this.#timer?.cancel();
-        return this.#ended.resolve();
-    }
-  }
-
-  #after(ms: number, event: HubEvent): void {
-    this.#timer?.cancel();
-    this.#timer = this.#options.clock.timer(ms, () => this.#on(event));
-  }
-
-  #spawn(): void {
-    const [program, ...given] = this.#options.command;
+  /** One life of the hub. To die young is to fail. */
+  async #run(): Promise<number> {
     const { clock, logger } = this.#options;
     const fromMs = clock.monoMs();
-    const child = spawn(program, given, { stdio: ['ignore', 'inherit', 'inherit'] });
-    this.#child = child;
-    const over = (how: string): void => {
-      if (this.#child !== child) return;
-      this.#child = undefined;
-      this.#on('exited');
-      if (this.#state.name !== 'waiting') return;
+    const how = await this.#live();
+    const livedMs = clock.monoMs() - fromMs;
+    if (!this.#stopping.signal.aborted) {
       const isMeant = this.#isReloading && how === MEANT;
       this.#isReloading = false;
-      logger[isMeant ? 'info' : 'warn']('the hub ended and is started again', {
-        how,
-        afterS: Math.round((clock.monoMs() - fromMs) / 1_000),
+      const afterS = Math.round(livedMs / 1_000);
+      logger[isMeant ? 'info' : 'warn']('the hub ended and is started again', { how, afterS });
+    }
+    if (livedMs < RAN_WELL_MS) throw new Error(how);
+    return FIRST_WAIT_MS;
+  }
+
+  /** Answers how it ended. */
+  #live(): Promise<string> {
+    const [program, ...given] = this.#options.command;
+    const child = spawn(program, given, { stdio: ['ignore', 'inherit', 'inherit'] });
+    this.#child = child;
+    if (child.pid !== undefined) this.#options.logger.info('hub started', { pid: child.pid });
+    return new Promise<string>((resolve) => {
+      // Without a process id it could not be started, and there is no exit to come.
+      child.on('error', (error) => {
+        if (child.pid === undefined) resolve(error.message);
       });
-    };
-    // Without a process id it could not be started, and there is no exit to come.
-    child.once('error', (error) => {
-      if (child.pid === undefined) over(error.message);
+      child.once('exit', (status, signal) => resolve(signal ?? `exit status ${status}`));
+    }).finally(() => {
+      this.#child = undefined;
     });
-    child.once('exit', (status, signal) => over(signal ?? `exit status ${status}`));
-    if (child.pid !== undefined) logger.info('hub started', { pid: child.pid });
   }
-}
-
-// The states of the hub under `lineside serve`, as a table of states and events.
-//
-//   waiting --due--> running --exited--> waiting --...      (restarted, later each time that it dies young)
-//      |                |
-//     stop             stop --> stopping --overdue--> killing
-//      |                           |                     |
-//      +-------------------------> ended <----exited-----+
-
-export type HubState =
-  /** No process; one is started when the wait is over. `failures`: how often in a row it died young. */
-  | { readonly name: 'waiting'; readonly failures: number }
-  | { readonly name: 'running'; readonly failures: number; readonly sinceMs: number }
-  /** SIGTERM was sent; `overdue` comes at the limit. */
-  | { readonly name: 'stopping' }
-  | { readonly name: 'killing' }
-  | { readonly name: 'ended' };
-
-/** `due`: the wait is over. `exited`: the process is gone, or could not be started. `overdue`: the limit of a stop. */
-export type HubEvent = 'due' | 'exited' | 'stop' | 'overdue';
-
-export type HubEffect =
-  | { readonly kind: 'spawn' }
-  | { readonly kind: 'wait'; readonly ms: number }
-  | { readonly kind: 'terminate' }
-  | { readonly kind: 'kill' }
-  /** Nothing is left to wait for. */
-  | { readonly kind: 'end' };
-
-export interface HubStep {
-  readonly state: HubState;
-  readonly effects: readonly HubEffect[];
-}
-
-const FIRST_WAIT_MS = 1_000;
-/** A hub that cannot start costs a process start a minute, and comes back within one when the cause is gone. */
-const LONGEST_WAIT_MS = 60_000;
-/** One that ran so long had started well: the next failure is a new one. */
-const RAN_WELL_MS = 60_000;
-
-export const initialHub: HubState = { name: 'waiting', failures: 0 };
-
-/** `nowMs`: monotonic. An event that means nothing in a state changes nothing. */
-export function stepHub(state: HubState, event: HubEvent, nowMs: number): HubStep {
-  switch (state.name) {
-    case 'waiting':
-      if (event === 'due') return to({ name: 'running', failures: state.failures, sinceMs: nowMs }, { kind: 'spawn' });
-      return event === 'stop' ? to({ name: 'ended' }, { kind: 'end' }) : to(state);
-    case 'running':
-      if (event === 'exited') return again(nowMs - state.sinceMs >= RAN_WELL_MS ? 0 : state.failures);
-      return event === 'stop' ? to({ name: 'stopping' }, { kind: 'terminate' }) : to(state);
-    case 'stopping':
-      if (event === 'exited') return to({ name: 'ended' }, { kind: 'end' });
-      return event === 'overdue' ? to({ name: 'killing' }, { kind: 'kill' }) : to(state);
-    case 'killing':
-      return event === 'exited' ? to({ name: 'ended' }, { kind: 'end' }) : to(state);
-    case 'ended':
-      return to(state);
-  }
-}
-
-function again(failures: number): HubStep {
-  const ms = backoffMs(failures, FIRST_WAIT_MS, LONGEST_WAIT_MS);
-  return to({ name: 'waiting', failures: failures + 1 }, { kind: 'wait', ms });
-}
-
-function to(state: HubState, ...effects: readonly HubEffect[]): HubStep {
-  return { state, effects };
 }
 
 // The orphan: found by its lock, known by its command line.
