@@ -7,11 +7,11 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { commandTree } from '../src/cli/cli.ts';
 import { processIo } from '../src/cli/io.ts';
-import { commandPages, entry, escaped, type ManIssue, page, section } from '../src/cli/man.ts';
 import { addLocalCommands } from '../src/local-commands.ts';
 import { keys, variableOf } from '../src/shared/config/config.ts';
 import type { Key } from '../src/shared/config/key.ts';
 import { limitsOf, sectionOf, shown } from './key-text.ts';
+import { commandPages, entry, escaped, type ManIssue, page, section } from './man.ts';
 
 const MS_PER_S = 1000;
 

@@ -5,9 +5,10 @@
 import { type ServerInterceptor, type ServerUnaryCall, status } from '@grpc/grpc-js';
 import { GatedCall } from '../shared/auth/gated-call.ts';
 import type { AuthFailureLog } from '../shared/base/burst-log.ts';
-import type { Clock, Timer } from '../shared/base/clock.ts';
+import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
+import { Loop } from '../shared/base/loop.ts';
 import { MAX_DEVICES, MAX_PUSHES, PUSH_IDLE_MS, REAUTHENTICATE_MS } from './limits.ts';
 
 export class PushEnded extends Error {
@@ -68,15 +69,18 @@ export class Pushes {
 export class PushTurn {
   deviceId = '';
   readonly #clock: Clock;
-  readonly #authenticate: () => Promise<void>;
+  readonly #check: Loop;
   #ended: unknown;
   #wake: ((reason: unknown) => void) | undefined;
-  #nextCheck: Timer;
 
   constructor(clock: Clock, authenticate: () => Promise<void>) {
     this.#clock = clock;
-    this.#authenticate = authenticate;
-    this.#nextCheck = clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
+    const pass = async (): Promise<number> => {
+      await authenticate().catch((error: unknown) => this.end(error));
+      return REAUTHENTICATE_MS;
+    };
+    this.#check = new Loop({ pass, clock });
+    this.#check.start(REAUTHENTICATE_MS);
   }
 
   end(reason: unknown): void {
@@ -104,18 +108,8 @@ export class PushTurn {
   }
 
   release(): void {
-    this.#nextCheck.cancel();
+    void this.#check.stop();
     this.#ended ??= new Error('the push is over');
-  }
-
-  #authenticateAgain(): void {
-    this.#authenticate().then(
-      () => {
-        if (this.#ended === undefined)
-          this.#nextCheck = this.#clock.timer(REAUTHENTICATE_MS, () => this.#authenticateAgain());
-      },
-      (error: unknown) => this.end(error),
-    );
   }
 }
 

@@ -51,7 +51,7 @@ export function rowsOf(schema: Schema, before = ''): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => {
     const optional = schema.required?.includes(name) === true ? '' : 'optional';
     const own = [code(`${before}${name}`), shapeOf(inner), optional, plain(inner.description ?? '')];
-    const below = inner.items ?? inner;
+    const below = inner.items ?? inner.anyOf?.find(({ properties }) => properties !== undefined) ?? inner;
     const path = `${before}${name}${inner.items === undefined ? '' : '[]'}.`;
     return [own, ...(nameOf(below) === undefined ? rowsOf(below, path) : [])];
   });

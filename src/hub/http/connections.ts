@@ -2,7 +2,7 @@
  * The connections of one listener: their number, the order of their requests, problems for requests that Node cannot parse,
  * clients that do not read their answers, and the end of all of them when the service stops.
  */
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
@@ -187,7 +187,7 @@ export class Connections {
     const fault = faultOf(systemCode(error));
     const { problem, body, headers } = this.#problem(fault);
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    socket.end(`HTTP/1.1 ${problem.status} ${phrases[fault.code] ?? 'Bad Request'}\r\n${lines.join('')}\r\n${body}`);
+    socket.end(`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}\r\n${lines.join('')}\r\n${body}`);
     // The client has its answer, and may continue to send without end.
     socket.destroySoon();
   }
@@ -218,11 +218,6 @@ function faultOfHead({ httpVersionMajor, rawHeaders }: IncomingMessage): Linesid
   const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
   return hosts > 1 ? new LinesideError('MALFORMED', 'the request has more than one Host header') : undefined;
 }
-
-const phrases: Readonly<Record<string, string>> = {
-  REQUEST_TIMEOUT: 'Request Timeout',
-  HEADERS_TOO_LARGE: 'Request Header Fields Too Large',
-};
 
 function faultOf(code: string): LinesideError {
   switch (code) {

@@ -1,7 +1,8 @@
 /** The reports of a process to systemd from its start to its stop: stages, readiness, status, watchdog. */
-import { type Clock, endsWithin, type Timer } from '../base/clock.ts';
+import { type Clock, endsWithin } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
+import { Loop } from '../base/loop.ts';
 import type { Notifier } from './notify.ts';
 
 export interface Check {
@@ -37,12 +38,13 @@ export class SystemdReport {
   readonly #o: SystemdReportOptions;
   #healthReport: HealthReport | undefined;
   #watchdog: Watchdog | undefined;
-  #timer: Timer | undefined;
+  readonly #loop: Loop;
   #remark = '';
   #said = '';
 
   constructor(options: SystemdReportOptions) {
     this.#o = options;
+    this.#loop = new Loop({ pass: () => this.#look(), clock: options.clock });
   }
 
   stage(text: string): void {
@@ -63,7 +65,7 @@ export class SystemdReport {
     if (intervalMs !== undefined) {
       this.#watchdog = new Watchdog({ intervalMs, feed, checks: healthReport.checks, clock, logger });
     }
-    this.#arm();
+    this.#loop.start(STATUS_MS);
   }
 
   reloading(): void {
@@ -83,7 +85,7 @@ export class SystemdReport {
   stopping(limitMs: number): void {
     this.#healthReport = undefined;
     this.#watchdog?.stop();
-    this.#timer?.cancel();
+    void this.#loop.stop();
     this.#o.notifier?.notify({ STOPPING: '1', STATUS: 'stopping', ...extended(limitMs) });
   }
 
@@ -92,16 +94,13 @@ export class SystemdReport {
     this.#o.notifier?.notify({ READY: '1', STATUS: status });
   }
 
-  async #look(): Promise<void> {
+  async #look(): Promise<number> {
     const text = await this.#text();
-    if (this.#healthReport === undefined) return;
-    if (text !== this.#said) this.#o.notifier?.notify({ STATUS: text });
-    this.#said = text;
-    this.#arm();
-  }
-
-  #arm(): void {
-    this.#timer = this.#o.clock.timer(STATUS_MS, () => void this.#look());
+    if (this.#healthReport !== undefined && text !== this.#said) {
+      this.#o.notifier?.notify({ STATUS: text });
+      this.#said = text;
+    }
+    return STATUS_MS;
   }
 
   async #text(): Promise<string> {
@@ -142,31 +141,30 @@ export class Watchdog {
   readonly #unwell = new Set<Check>();
   /** One for each round: a single lasting promise would keep all that any round has waited for. */
   #end = Promise.withResolvers<void>();
-  #timer: Timer | undefined;
+  readonly #loop: Loop;
   #stopped = false;
 
   constructor(options: WatchdogOptions) {
     this.#o = options;
     this.#partMs = options.intervalMs * PART;
-    void this.#round();
+    this.#loop = new Loop({ pass: () => this.#round(), clock: options.clock });
+    this.#loop.start();
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#timer?.cancel();
+    void this.#loop.stop();
     // A limit that still runs would keep the process.
     this.#end.resolve();
   }
 
-  async #round(): Promise<void> {
+  async #round(): Promise<number> {
     const { clock, feed, checks } = this.#o;
     const fromMs = clock.monoMs();
     this.#end = Promise.withResolvers<void>();
     const answers = await Promise.all(checks.map((check) => this.#look(check)));
-    if (this.#stopped) return;
-    if (answers.every(Boolean)) feed();
-    const tookMs = clock.monoMs() - fromMs;
-    this.#timer = clock.timer(Math.max(0, this.#partMs - tookMs), () => void this.#round());
+    if (answers.every(Boolean) && !this.#stopped) feed();
+    return this.#partMs - (clock.monoMs() - fromMs);
   }
 
   async #look(check: Check): Promise<boolean> {

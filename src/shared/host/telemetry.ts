@@ -5,9 +5,10 @@ import { statfs } from 'node:fs/promises';
 import { availableParallelism, loadavg, uptime } from 'node:os';
 import { join } from 'node:path';
 import { Alerts } from '../base/alerts.ts';
-import type { Clock, Timer } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
 import { messageOf, systemCode } from '../base/errors.ts';
 import type { Logger } from '../base/logger.ts';
+import { Loop } from '../base/loop.ts';
 import { replaceSynced } from '../base/synced-file.ts';
 import type { ClockSync } from './clock-sync.ts';
 import type { BootFacts, HostAdmin, HostFacts } from './host-facts.ts';
@@ -51,8 +52,6 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
   let boots: BootCount | undefined;
   let sampled = nothing;
   let sampledAtMs = clock.monoMs();
-  let timer: Timer | undefined;
-  let isStopped = false;
 
   const reported = new Set<string>();
   const failed = (what: string, error: unknown): void => {
@@ -60,14 +59,12 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
     reported.add(what);
     logger.warn(`telemetry of the host has no ${what}`, { error: messageOf(error) });
   };
-  const look = async (): Promise<void> => {
+  const look = async (): Promise<number> => {
     sampled = await sampleHost(dir, roots, failed);
     sampledAtMs = clock.monoMs();
+    return periodMs;
   };
-  const arm = (): void => {
-    if (isStopped) return;
-    timer = clock.timer(periodMs, () => void look().then(arm));
-  };
+  const loop = new Loop({ pass: look, clock });
   const facts = (): HostFacts => ({
     bootId: clockSync.bootId,
     uptimeSeconds: Math.floor(uptimeSeconds()),
@@ -84,12 +81,10 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
       } catch (error) {
         logger.warn('power failures are not counted: host-state.json', { error: messageOf(error) });
       }
-      await look();
-      arm();
+      loop.start(await look());
     },
     stop() {
-      isStopped = true;
-      timer?.cancel();
+      void loop.stop();
       try {
         boots?.stopped();
       } catch (error) {

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox';
 import type { JsonObject } from '../../outbox/event.ts';
 import { businessKey } from './refdata.ts';
-import { choice, count, dictionaryName, exact, jsonObject, page, scope, time } from './shapes.ts';
+import { choice, count, dictionaryName, exact, jsonObject, orNull, page, scope, time } from './shapes.ts';
 
 export const AuditQuery = exact({
   action: Type.Optional(Type.String({ description: 'Only records of this action.', examples: ['outbox.dlq'] })),
@@ -120,21 +120,17 @@ export const operationComponents = {
       powerLosses: figure('Of them, those before which it had not been stopped.'),
       afterPowerLoss: Type.Boolean({ description: 'This boot is one of them.' }),
     }),
-    slot: Type.Unsafe<{ name: string; trying: boolean; dataLost: boolean; updateFailed: boolean } | null>({
-      type: ['object', 'null'],
-      required: ['name', 'trying', 'dataLost', 'updateFailed'],
-      additionalProperties: false,
-      properties: {
-        name: { type: 'string', description: 'Which of the two systems runs.' },
-        trying: {
-          type: 'boolean',
+    slot: orNull(
+      exact({
+        name: Type.String({ description: 'Which of the two systems runs.' }),
+        trying: Type.Boolean({
           description: 'On trial: after three starts without success the box returns to the other one.',
-        },
-        dataLost: { type: 'boolean', description: 'The data partition could not be mounted: all is in memory only.' },
-        updateFailed: { type: 'boolean', description: 'An update did not become healthy, and the box went back.' },
-      },
-      description: 'Of the appliance image; null: this is none.',
-    }),
+        }),
+        dataLost: Type.Boolean({ description: 'The data partition could not be mounted: all is in memory only.' }),
+        updateFailed: Type.Boolean({ description: 'An update did not become healthy, and the box went back.' }),
+      }),
+      'Of the appliance image; null: this is none.',
+    ),
     hub: exact({
       configurationRefused: Type.String({
         description:

@@ -1,7 +1,7 @@
-/** Manual pages (roff) of the commands, from the tree that parses them. The package is made with them; the service has none. */
+/** Manual pages (roff) of the commands, from the tree that parses them. */
 import { type Command, Help, type Option } from 'commander';
-import { notesOf, pathOf, runsItself, subcommands, withSubcommands } from './command-tree.ts';
-import { exitStatusTable } from './failure.ts';
+import { notesOf, pathOf, runsItself, subcommands, withSubcommands } from '../src/cli/command-tree.ts';
+import { exitStatusTable } from '../src/cli/failure.ts';
 
 export interface ManIssue {
   readonly version: string;
