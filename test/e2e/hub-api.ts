@@ -18,7 +18,6 @@ export interface Body {
   readonly txTime?: string;
   readonly status?: number;
   readonly code?: string;
-  readonly detail?: string;
   readonly reasons?: readonly string[];
   readonly items?: readonly Body[];
   readonly nextCursor?: string;

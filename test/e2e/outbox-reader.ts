@@ -27,13 +27,9 @@ export interface ReaderSettings {
 }
 
 export interface TopicEvent {
-  readonly schemaVersion: string;
-  readonly eventType: string;
-  readonly occurredAt: string;
   readonly txTime: string;
   readonly changedBy: string;
   readonly changeReason: string;
-  readonly scope: string;
   readonly dictionary: string;
   readonly businessKey: string;
   readonly action: string;
@@ -41,13 +37,9 @@ export interface TopicEvent {
   readonly validFrom: string;
   readonly validTo: string;
   readonly data: Readonly<Record<string, unknown>>;
-  readonly previousData: Readonly<Record<string, unknown>> | null;
 }
 
 export interface TopicMessage {
-  readonly topic: string;
-  readonly partition: number;
-  readonly offset: number;
   readonly key: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly event: TopicEvent;

@@ -9,27 +9,22 @@ const READ_LIMIT_MS = 60_000;
 
 export interface UpstreamEntry {
   readonly id: number;
-  readonly clock: number;
-  readonly timestampMs: number;
   readonly note: string;
   /** The LogEntry as it is on the wire, base64. */
   readonly raw: string;
 }
 
 export interface UpstreamBatch {
-  readonly bytes: number;
   readonly logId: string;
   readonly bootId: string;
   readonly afterId: number;
   readonly throughId: number;
   readonly entries: readonly UpstreamEntry[];
   readonly gaps: readonly {
-    readonly cause: string;
     readonly firstId: number;
     readonly lastId: number;
+    readonly cause: string;
     readonly entries: number;
-    readonly openEnded: boolean;
-    readonly reason: string;
   }[];
   readonly corrections: readonly { readonly firstId: number; readonly lastId: number; readonly correctionMs: number }[];
 }
