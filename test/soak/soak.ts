@@ -5,6 +5,7 @@
  *   steady [MINUTES] traffic for hours, memory, descriptors and every entry watched (60)
  *   faults [TIMES]   the fault tests, over and over (5)
  *   fuzz [COUNT]     malformed requests (20,000)
+ *   session [COUNT]  random messages in Sessions, and a million bytes of random telnet to lineside rfc2217 (1,000,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load, while two Python programs keep copies (200)
  *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
  *   fleet [BOXES] [--tls] so many boxes lose one broker in the same moment (1,000); wants a quiet machine
@@ -83,7 +84,8 @@ const campaigns: Readonly<Record<string, Campaign>> = {
     return migrationRun(temporaryDirectory(), mib, 20, seed, say);
   }),
   card: seeded('card, states', 2_000, (states, seed) => cardStates(temporaryDirectory(), states, seed, say)),
-  // The generator of the end-to-end test, with more to do.
+  // The generators of the end-to-end tests, with more to do.
+  session: { usual: 1_000_000, run: (count) => runTests('test/e2e/session-fuzz.test.ts', { SOAK: String(count) }) },
   fuzz: { usual: 20_000, run: (count) => runTests('test/e2e/*bad-input*.test.ts', { SOAK: String(count) }) },
 };
 
