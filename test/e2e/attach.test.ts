@@ -10,7 +10,7 @@ import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
-import { type Box, everythingAfter, openPort, startBox, startEchoBox } from './faults.ts';
+import { type Box, openPort, startBox, startEchoBox, wasSent } from './faults.ts';
 import { PYTHON, startSeeing } from './python.ts';
 import { runCli, startCli } from './run-cli.ts';
 
@@ -19,13 +19,6 @@ async function attach({ daemon }: Box, link: string, ...more: readonly string[])
   await until('it is attached', () => running.stdout().includes(link) || assert.equal(running.stderr(), ''));
   return running;
 }
-
-const sent = async ({ daemon }: Pick<Box, 'daemon'>): Promise<string> => {
-  const entries = await everythingAfter(daemon.client, 0);
-  return entries
-    .flatMap(({ entry }) => (entry?.dir === 0 ? [Buffer.from(entry.rawData ?? []).toString('latin1')] : []))
-    .join('');
-};
 
 test('a program has every byte and sets the speed; settings it cannot set come from the command; it is hung up on when the box is gone', async () => {
   const box = await startEchoBox();
@@ -60,8 +53,8 @@ test('--wait: the program waits for a box that starts again; what it writes then
   await openPort(again.client, box.pty.portName);
   assert.equal((await program.seen(1))['end'], 'once');
   assert.match(attached.stderr(), /connected again/);
-  await until('the log has it', async () => (await sent({ daemon: again })).endsWith('once'));
-  assert.equal((await sent({ daemon: again })).split('once').length, 2);
+  await until('the log has it', async () => (await wasSent({ daemon: again })).endsWith('once'));
+  assert.equal((await wasSent({ daemon: again })).split('once').length, 2);
   assert.equal((await again.client.line.getStatus({})).effective?.baudRate, 57_600);
   assert.equal(await attached.end('SIGINT'), 0);
   await until('the hold has ended', async () => (await again.client.line.getStatus({})).holder === null);

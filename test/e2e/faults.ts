@@ -67,6 +67,14 @@ export async function everythingAfter(client: Client, afterId: number): Promise<
   return found;
 }
 
+/** All that was sent to the line, by the log. */
+export async function wasSent({ daemon }: Pick<Box, 'daemon'>): Promise<string> {
+  const entries = await everythingAfter(daemon.client, 0);
+  return entries
+    .flatMap(({ entry }) => (entry?.dir === TX ? [Buffer.from(entry.rawData ?? []).toString('latin1')] : []))
+    .join('');
+}
+
 /** A technician's command to this daemon. */
 export function cli({ socket }: Daemon, ...args: readonly string[]): Promise<CliOutcome> {
   return runCli(args, { env: { LINESIDE_SOCKET: socket } });

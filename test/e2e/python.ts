@@ -75,8 +75,8 @@ export async function consume(
 }
 
 /** A program of this folder that prints what it saw, a JSON object to a line; it ends with the file. */
-export function startSeeing(name: string, argument: string) {
-  const child = startProcess(PYTHON, [join(import.meta.dirname, name), argument], environment());
+export function startSeeing(name: string, ...args: readonly string[]) {
+  const child = startProcess(PYTHON, [join(import.meta.dirname, name), ...args], environment());
   const lines: string[] = [];
   const complaints: string[] = [];
   if (child.stdout !== null) createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
