@@ -11,7 +11,7 @@ import { environment, listening, ROOT, temporaryDirectory, writeConfig } from '.
 import { openPort } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
-import { startSeeing } from './python.ts';
+import { PYTHON, startSeeing } from './python.ts';
 import { addToken, type CliOutcome, runCli, startCli } from './run-cli.ts';
 
 const OLDEST_NODE = join(ROOT, '.cache/node-oldest/bin/node');
@@ -49,8 +49,12 @@ describe('on a laptop', () => {
       const file = join(dir, 'line.jsonl');
       await succeeds(run('log', 'export', '--format', 'jsonl', '--output', file));
       assert.ok(readFileSync(file, 'utf8').includes(Buffer.from(where).toString('hex')));
-      const typed = await runCli(['monitor', '--wait', '1'], { env: home, cli: cli(), stdin: 'typed\n' });
-      assert.match(await succeeds(Promise.resolve(typed)), /typed/);
+      const terminal = startCli(['monitor'], home, [PYTHON, join(ROOT, 'src/cli/terminal-host.py'), ...cli()]);
+      await until('it begins', () => terminal.stdout().includes('Ctrl-]'));
+      terminal.process.stdin?.write('typed');
+      await until('the echo', () => terminal.stdout().includes('typed'));
+      terminal.process.stdin?.write('\x1d');
+      await until('it has ended', () => /status 0 restored/.test(terminal.stderr()));
     });
 
     test(`${where}: the reference data`, async () => {
