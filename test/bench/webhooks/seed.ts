@@ -24,14 +24,12 @@ export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: n
     for (let id = 1; id <= deliveries; id++) {
       const { category = '', body = '' } = events.get(id) ?? {};
       const content = {
-        occurredAt: instantOf(id - 1),
+        nonce: id.toString(16).padStart(16, '0'),
         scopes: '["PUBLIC"]',
         events: 1,
         body: elementOf(category, body),
       };
-      rows.sql.insertContent.run({ ...content, id, lastDelivery: id, nonce: id.toString(16).padStart(16, '0') });
-      const of = { subscriptionId: 1, subscriptionName: SUBSCRIPTION, contentId: id, dueRunMs: 0 };
-      rows.sql.insert.run({ ...of, id });
+      rows.insert([{ content, subscriptions: [{ id: 1, name: SUBSCRIPTION }] }], id, instantOf(id - 1), 0);
     }
     connection.prepare('UPDATE webhook_progress SET last_event = $n, last_delivery = $n').run({ n: deliveries });
   });

@@ -26,6 +26,8 @@ interface Served {
   readonly subscription: Subscription;
   /** Nothing of it is due before: an idle one costs no read. 0: at once. Infinity: nothing waits. */
   fromRunMs: RunMs;
+  /** Nothing that was attempted before is due before, likewise. */
+  againFromRunMs: RunMs;
   /** Consecutive failed reads. */
   failures: number;
   /** Never attempted ones that were read and not claimed yet. */
@@ -70,7 +72,10 @@ export class Backlog {
   refreshAll(): void {
     this.#stale = true;
     this.#oldest = 0;
-    for (const served of this.#served.values()) if (served.failures === 0) served.fromRunMs = 0;
+    for (const served of this.#served.values()) {
+      served.againFromRunMs = 0;
+      if (served.failures === 0) served.fromRunMs = 0;
+    }
   }
 
   isDue(id: number, runMs: RunMs): boolean {
@@ -80,7 +85,9 @@ export class Backlog {
   /** Something of it may be due from then on. */
   dueFrom(id: number, runMs: RunMs): void {
     const served = this.#served.get(id);
-    if (served !== undefined) served.fromRunMs = Math.min(served.fromRunMs, runMs);
+    if (served === undefined) return;
+    served.fromRunMs = Math.min(served.fromRunMs, runMs);
+    served.againFromRunMs = Math.min(served.againFromRunMs, runMs);
   }
 
   /** Infinity: nothing becomes due later. */
@@ -95,7 +102,7 @@ export class Backlog {
     this.#stale = false;
     const { cache, rows } = this.#o;
     const before = this.#served;
-    const unread = { fromRunMs: 0, failures: 0, ahead: [], readTo: 0 };
+    const unread = { fromRunMs: 0, againFromRunMs: 0, failures: 0, ahead: [], readTo: 0 };
     this.#served = new Map(
       cache
         .all()
@@ -136,13 +143,13 @@ export class Backlog {
     return served !== undefined && this.#closedTo(served.subscription, delivery) === '';
   }
 
-  /** The first due delivery that is not in flight; undefined: none is due. */
-  claim(id: number, runMs: RunMs, inFlight: readonly number[]): Claim | undefined {
+  /** The first due delivery that is not in flight; undefined: none is due. `inFlight`: of this subscription. */
+  claim(id: number, runMs: RunMs, inFlight: () => readonly number[]): Claim | undefined {
     const served = this.#served.get(id);
     if (served === undefined) return undefined;
     try {
-      const delivery = this.#first(served, inFlight);
-      served.fromRunMs = delivery?.dueRunMs ?? Number.POSITIVE_INFINITY;
+      const delivery = this.#first(served, runMs, inFlight);
+      served.fromRunMs = Math.min(served.againFromRunMs, delivery?.dueRunMs ?? Number.POSITIVE_INFINITY);
       const claim =
         delivery === undefined || delivery.dueRunMs > runMs ? undefined : this.#made(served, delivery, runMs);
       if (claim !== undefined && served.ahead[0] === delivery) served.ahead.shift();
@@ -156,17 +163,24 @@ export class Backlog {
     }
   }
 
-  /** The next delivery, due or not. */
-  #first(served: Served, inFlight: readonly number[]): PendingDelivery | undefined {
-    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
-    const again = this.#o.rows.sql.again.get(of);
-    if (served.ahead.length === 0) this.#readAhead(served, of);
+  /** The next delivery, due or not; of those that were attempted before only a due one. */
+  #first(served: Served, runMs: RunMs, inFlight: () => readonly number[]): PendingDelivery | undefined {
+    const again = served.againFromRunMs <= runMs ? this.#readAgain(served, inFlight()) : undefined;
+    if (served.ahead.length === 0) this.#readAhead(served, inFlight());
     const [fresh] = served.ahead;
     return again === undefined || (fresh !== undefined && fresh.dueRunMs < again.dueRunMs) ? fresh : again;
   }
 
-  #readAhead(served: Served, of: { readonly subscriptionId: number; readonly except: string }): void {
+  #readAgain(served: Served, inFlight: readonly number[]): PendingDelivery | undefined {
+    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
+    const again = this.#o.rows.sql.again.get(of);
+    served.againFromRunMs = again?.dueRunMs ?? Number.POSITIVE_INFINITY;
+    return again;
+  }
+
+  #readAhead(served: Served, inFlight: readonly number[]): void {
     const { sql } = this.#o.rows;
+    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
     served.ahead = sql.new.all({ ...of, after: served.readTo, limit: readAhead });
     const isAll = served.ahead.length < readAhead;
     served.readTo = Math.max(served.readTo, (isAll ? sql.newest.get() : served.ahead.at(-1)?.id) ?? 0);

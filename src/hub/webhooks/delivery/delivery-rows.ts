@@ -4,6 +4,7 @@ import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Cause, DeliveryState, WebhookStatus } from '../face.ts';
 import type { RunMs } from '../progress.ts';
+import type { Subscription } from '../subscriptions/subscription.ts';
 import { bodyOf, type StoredBody } from './contents.ts';
 import type { EventHead } from './planning.ts';
 
@@ -29,7 +30,7 @@ export const pendingColumns = `d.id, coalesce(d.nonce, c.nonce) AS nonce, subscr
   due_run_ms AS dueRunMs`;
 export const deliveries = 'webhook_deliveries d JOIN webhook_contents c ON c.id = d.content_id';
 
-export interface Content {
+interface Content {
   readonly nonce: string;
   /** JSON list: of its events. */
   readonly scopes: string;
@@ -37,12 +38,10 @@ export interface Content {
   readonly body: StoredBody | null;
 }
 
-interface NewDelivery {
-  readonly subscriptionId: number;
-  readonly subscriptionName: string;
-  readonly contentId: number;
-  readonly id: number;
-  readonly dueRunMs: RunMs;
+/** Contents with a delivery for each of some subscriptions. */
+export interface NewDeliveries {
+  readonly content: Content;
+  readonly subscriptions: readonly Pick<Subscription, 'id' | 'name'>[];
 }
 
 export interface AttemptRow {
@@ -83,6 +82,18 @@ export class DeliveryRows {
 
   constructor(connection: Connection) {
     this.sql = statements(connection);
+  }
+
+  /** In a transaction. Answers the id of the last delivery. */
+  insert(planned: readonly NewDeliveries[], firstId: number, occurredAt: Instant, dueRunMs: RunMs): number {
+    const deliveries: (readonly [contentId: number, subscriptionId: number, subscriptionName: string])[] = [];
+    for (const { content, subscriptions } of planned) {
+      const id = firstId + deliveries.length;
+      for (const subscription of subscriptions) deliveries.push([id, subscription.id, subscription.name]);
+      this.sql.insertContent.run({ ...content, id, lastDelivery: firstId + deliveries.length - 1, occurredAt });
+    }
+    this.sql.insert.run(firstId, dueRunMs, JSON.stringify(deliveries));
+    return firstId + deliveries.length - 1;
   }
 
   /** Without those of deleted subscriptions, which must be filtered row by row; else the indexes suffice. */
@@ -137,10 +148,11 @@ function statements(connection: Connection) {
       `INSERT INTO webhook_contents (id, last_delivery, nonce, occurred_at, scopes, events, body)
        VALUES (@id, @lastDelivery, @nonce, @occurredAt, @scopes, @events, @body)`,
     ),
-    insert: connection.prepare<[NewDelivery]>(
-      `INSERT INTO webhook_deliveries (id, subscription_id, subscription_name, content_id, state, attempts,
-         attempts_before, due_run_ms) VALUES (@id, @subscriptionId, @subscriptionName, @contentId, 'pending', 0, 0,
-         @dueRunMs)`,
+    /** One statement for all deliveries of a commit: 21 subscriptions cost 170 ms of CPU for 4,000 events, one for each 340. */
+    insert: connection.prepare<[number, RunMs, string]>(
+      `INSERT INTO webhook_deliveries (id, content_id, subscription_id, subscription_name, state, attempts,
+         attempts_before, due_run_ms)
+       SELECT ? + key, value ->> 0, value ->> 1, value ->> 2, 'pending', 0, 0, ? FROM json_each(?)`,
     ),
     body: connection.prepare<[number], StoredBody | null>('SELECT body FROM webhook_contents WHERE id = ?').pluck(),
     hasBody: connection.prepare<[number], number>('SELECT body IS NOT NULL FROM webhook_contents WHERE id = ?').pluck(),

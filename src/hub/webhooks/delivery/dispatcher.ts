@@ -144,7 +144,7 @@ export class Dispatcher {
       const runMs = running.now();
       const id = this.#scheduler.next((one) => this.#backlog.isDue(one, runMs) && this.#isReachable(one));
       if (id === undefined) break;
-      const claim = this.#backlog.claim(id, runMs, this.#inFlight.of(id));
+      const claim = this.#backlog.claim(id, runMs, () => this.#inFlight.of(id));
       if (claim !== undefined) this.#begin(claim);
     }
     this.#arm();

@@ -45,11 +45,13 @@ function cacheOf(): FakeCache {
   return cache;
 }
 
-/** Four recipients and 300 transactions: some 1,200 deliveries, so two commits in one pass. */
+const many = Array.from({ length: 16 }, (_, n) => n + 1);
+
+/** 15 recipients and 300 transactions: two commits in one pass. */
 async function prepared(t: TestContext): Promise<string> {
   const { store, dir } = temporaryStore(t);
   const cache = cacheOf();
-  for (const id of [3, 4, 5]) cache.put(id, idFilters(id));
+  for (const id of many) cache.put(id, idFilters(id));
   await emitAll(store);
   for (let n = 0; n < 300; n++) await emit(store, recordEvent(`k${n}`));
   await store.close();
@@ -69,7 +71,7 @@ async function plannedIn(
   const clock = new FakeClock();
   const cache = new FakeCache();
   const store = openStoreIn(t, copy, { clock });
-  for (const id of [1, 2, 3, 4, 5]) cache.put(id, idFilters(id));
+  for (const id of many) cache.put(id, idFilters(id));
   const planner = plannerOn(failing(store, nth, fate, called), cache, clock);
   planner.start();
   await clock.pass(0);
@@ -101,7 +103,7 @@ test('a process killed in or after any of its transactions loses no delivery and
       (keys) => `1: ${keys}`,
     ),
   );
-  assert.equal(whole.length, 4 * 306 + 2);
+  assert.equal(whole.length, 15 * 306 + 2);
   for (const fate of ['refused', 'lost', 'unheard'] as const) {
     for (let nth = 1; nth <= commits; nth++)
       assert.deepEqual(await plannedIn(t, dir, nth, fate), whole, `${fate} ${nth}`);

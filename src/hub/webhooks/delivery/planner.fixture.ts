@@ -150,15 +150,20 @@ interface SentBody {
 }
 
 /** As its subscriber would read it; undefined: there is no body. */
-export function sentOf(store: ChangeStore, delivery: PendingDelivery): SentBody | undefined {
-  const body = new DeliveryRows(store.connection).bodyOf(delivery);
+export function sentOf(
+  store: ChangeStore,
+  delivery: PendingDelivery,
+  rows = new DeliveryRows(store.connection),
+): SentBody | undefined {
+  const body = rows.bodyOf(delivery);
   return 'unavailable' in body ? undefined : (JSON.parse(body.toString()) as SentBody);
 }
 
 /** "<subscription>: <keys of its events>" of each delivery, in the order of their ids. */
 export function sentIn(store: ChangeStore): readonly string[] {
+  const rows = new DeliveryRows(store.connection);
   return deliveriesIn(store).map((delivery) => {
-    const keys = sentOf(store, delivery)?.events.map(({ businessKey, eventType }) => businessKey ?? eventType);
+    const keys = sentOf(store, delivery, rows)?.events.map(({ businessKey, eventType }) => businessKey ?? eventType);
     return `${delivery.subscriptionId}: ${keys?.join(' ') ?? 'gone'}`;
   });
 }

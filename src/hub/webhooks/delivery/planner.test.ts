@@ -155,20 +155,20 @@ test('a transaction of more deliveries than a commit takes is planned in several
   cache.put(121, { dictionaries: ['parts'] });
   await emit(
     store,
-    ...Array.from({ length: 5_000 }, (_, n) => recordEvent(`k${n}`, 1, n % 10 === 0 ? { dictionary: 'parts' } : {})),
+    ...Array.from({ length: 20_000 }, (_, n) => recordEvent(`k${n}`, 1, n % 100 === 0 ? { dictionary: 'parts' } : {})),
   );
   const commits: number[] = [];
   planner.onPlanned(() => commits.push(planner.cursor()));
   await planner.caughtUp();
-  // 9 x 120 deliveries of 500 events; 121 has what is left when each of the two commits is made.
-  assert.deepEqual(commits, [4_500, 5_000]);
+  // 34 x 120 deliveries of 500 events; 121 has what is left when each of the two commits is made.
+  assert.deepEqual(commits, [17_000, 20_000]);
   const of = (id: number): number[] =>
     deliveriesIn(store).flatMap(({ subscriptionId, events }) => (subscriptionId === id ? [events] : []));
   assert.deepEqual(
     of(1),
-    Array.from({ length: 10 }, () => 500),
+    Array.from({ length: 40 }, () => 500),
   );
-  assert.deepEqual(of(121), [450, 50]);
+  assert.deepEqual(of(121), [170, 30]);
 });
 
 test('an id is never used again, also when the newest deliveries are gone', async (t) => {
@@ -299,7 +299,7 @@ test('removed events without recipients do not stop the planner', async (t) => {
 test('many deliveries are committed in parts, with turns for others between them; a stop ends after the part at hand', async (t) => {
   const { store, clock, cache, planner } = plannerRig(t);
   for (let id = 1; id <= 150; id++) cache.put(id);
-  const keys = Array.from({ length: 30 }, (_, n) => `k${n}`);
+  const keys = Array.from({ length: 120 }, (_, n) => `k${n}`);
   await emitEach(store, keys);
   planner.start();
   const seen: number[] = [];
@@ -310,11 +310,11 @@ test('many deliveries are committed in parts, with turns for others between them
   };
   reload();
   planner.onPlanned(() => {
-    if (planner.cursor() === 21) void planner.stop().then(() => (ended = true));
+    if (planner.cursor() === 81) void planner.stop().then(() => (ended = true));
   });
   clock.advance(0);
   await turnsUntil('stopped', () => ended);
-  assert.deepEqual([...new Set(seen)], [0, 7, 14, 21]);
+  assert.deepEqual([...new Set(seen)], [0, 27, 54, 81]);
   await plannerOn(store, cache, clock).caughtUp();
-  assert.equal(deliveriesIn(store).length, 150 * 30);
+  assert.equal(deliveriesIn(store).length, 150 * 120);
 });

@@ -9,9 +9,8 @@ import type { Instant } from '../../../shared/base/instant.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { WebhookParts } from '../parts.ts';
 import { Progress } from '../progress.ts';
-import type { Subscription } from '../subscriptions/subscription.ts';
 import { elementOf, type StoredBody, storedBody } from './contents.ts';
-import type { Content, DeliveryRows } from './delivery-rows.ts';
+import type { DeliveryRows, NewDeliveries } from './delivery-rows.ts';
 import { type Draft, type EventHead, type Recipients, recipientsIn, TransactionDrafts } from './planning.ts';
 
 export interface PlannerOptions extends WebhookParts {
@@ -27,8 +26,9 @@ const planDelayMs = 20;
 const pollMs = 1_000;
 /** Heads read at a time: some 2 ms. Then the event loop is free for requests. */
 const sliceEvents = 1_000;
-/** In one commit, about: some 10 ms. */
-const batchDeliveries = 1_000;
+/** In one commit, about: some 10 ms each, and the flush. */
+const batchDeliveries = 4_000;
+const batchContents = 1_000;
 /** In memory until their commit; many are deflated. */
 const batchBytes = 4 * 1024 * 1024;
 /** Rendering and deflating so many takes some 2 ms. */
@@ -195,21 +195,16 @@ export class Planner {
     return true;
   }
 
-  /** Deliveries with the same events share their contents. The event loop is free between large ones. */
+  /** The event loop is free between large ones. */
   async #render(batch: Batch, drafts: readonly Draft[]): Promise<void> {
-    for (const { subscription, events, scopes } of drafts) {
-      const key = events.join();
-      let content = batch.contents.get(key);
-      if (content === undefined) {
-        const body = this.#body(events);
-        const nonce = this.#o.randomHex();
-        content = { nonce, scopes: JSON.stringify([...scopes]), events: events.length, body, subscriptions: [] };
-        batch.contents.set(key, content);
-        batch.bytes += body?.length ?? 0;
-        if (events.length >= yieldEvents) await setImmediate();
-      }
-      content.subscriptions.push(subscription);
-      batch.deliveries += 1;
+    for (const { subscriptions, events, scopes } of drafts) {
+      const body = this.#body(events);
+      const nonce = this.#o.randomHex();
+      const content = { nonce, scopes: JSON.stringify([...scopes]), events: events.length, body };
+      batch.planned.push({ content, subscriptions });
+      batch.deliveries += subscriptions.length;
+      batch.bytes += body?.length ?? 0;
+      if (events.length >= yieldEvents) await setImmediate();
     }
   }
 
@@ -235,7 +230,7 @@ export class Planner {
   async #commit(plan: Plan): Promise<boolean> {
     const { store, running } = this.#o;
     const { batch, recipients } = plan;
-    const { contents, deliveries, upTo } = batch;
+    const { planned, deliveries, upTo } = batch;
     const isWritten = await store.maintain(() => {
       if (this.#recipients !== recipients) return false;
       this.#insert(batch);
@@ -248,25 +243,17 @@ export class Planner {
     this.#cursor = upTo;
     this.#isStored(upTo);
     this.#total += deliveries;
-    this.#onPlanned(new Set([...contents.values()].flatMap(({ subscriptions }) => subscriptions.map(({ id }) => id))));
+    this.#onPlanned(new Set(planned.flatMap(({ subscriptions }) => subscriptions.map(({ id }) => id))));
     await setImmediate();
     return !this.#isStopped;
   }
 
-  #insert({ contents }: Batch): void {
+  #insert({ planned }: Batch): void {
     const { store, running, firstDelayS = 0 } = this.#o;
-    const { insertContent, insert } = this.#rows.sql;
     const occurredAt = store.now();
     const dueRunMs = running.now() + firstDelayS * 1_000;
-    let id = this.#progress.lastDelivery();
-    for (const { subscriptions, ...content } of contents.values()) {
-      const contentId = id + 1;
-      for (const { id: subscriptionId, name: subscriptionName } of subscriptions) {
-        insert.run({ id: ++id, subscriptionId, subscriptionName, contentId, dueRunMs });
-      }
-      insertContent.run({ ...content, id: contentId, lastDelivery: id, occurredAt });
-    }
-    this.#progress.saveLastDelivery(id);
+    const firstId = this.#progress.lastDelivery() + 1;
+    this.#progress.saveLastDelivery(this.#rows.insert(planned, firstId, occurredAt, dueRunMs));
   }
 
   /** No event up to there has a recipient. */
@@ -300,8 +287,7 @@ export class Planner {
 
 /** The deliveries of one commit: of whole transactions, unless one has more than fit. */
 class Batch {
-  /** By the ids of their events. */
-  readonly contents = new Map<string, Content & { readonly subscriptions: Subscription[] }>();
+  readonly planned: NewDeliveries[] = [];
   deliveries = 0;
   bytes = 0;
   /** Events up to this one are planned with it, or have no recipient. */
@@ -313,7 +299,8 @@ class Batch {
   }
 
   get isFull(): boolean {
-    return this.deliveries >= batchDeliveries || this.bytes >= batchBytes;
+    if (this.deliveries >= batchDeliveries || this.planned.length >= batchContents) return true;
+    return this.bytes >= batchBytes;
   }
 
   passed({ id, txTime }: EventHead): void {

@@ -23,9 +23,9 @@ export interface Recipient {
   readonly takes: (kind: EventKind) => boolean;
 }
 
-/** A delivery to be: events of one transaction. */
+/** Deliveries to be, with the same events of one transaction: one for each of these subscriptions. */
 export interface Draft {
-  readonly subscription: Subscription;
+  readonly subscriptions: readonly Subscription[];
   /** Ascending ids. */
   readonly events: readonly number[];
   /** Of its events. */
@@ -35,39 +35,33 @@ export interface Draft {
 /** Of a delivery's events. A larger event is sent alone. 512: a body without its events; a name of 128 characters may be escaped. */
 const maxBytes = 1024 * 1024 - 512;
 
+const commaBytes = 1;
+
 interface OpenDraft extends Draft {
+  subscriptions: readonly Subscription[];
   readonly events: number[];
   readonly scopes: Set<Scope>;
   bytes: number;
 }
 
-/** The deliveries of one transaction. */
+/** The deliveries of one transaction. Subscriptions share a draft while they take the same events. */
 export class TransactionDrafts {
   readonly #open = new Map<Subscription, OpenDraft>();
 
   /** In the order of their ids. Answers the deliveries that are full. */
-  add({ id, bytes, scope }: EventHead, recipients: readonly Recipient[]): readonly Draft[] {
-    const comma = 1;
-    const added = bytes + comma;
+  add(head: EventHead, recipients: readonly Subscription[]): readonly Draft[] {
+    const takers = recipients.filter(({ afterEvent }) => head.id > afterEvent);
     const full: Draft[] = [];
-    for (const { subscription } of recipients) {
-      if (id <= subscription.afterEvent) continue;
-      let draft = this.#open.get(subscription);
-      if (draft !== undefined && draft.bytes + added > maxBytes) {
-        full.push(draft);
-        draft = undefined;
+    const beginners: Subscription[] = [];
+    for (const [draft, subscriptions] of Map.groupBy(takers, (one) => this.#open.get(one))) {
+      if (draft !== undefined && draft.bytes + head.bytes + commaBytes <= maxBytes) {
+        this.#extend(this.#split(draft, subscriptions), head, full);
+      } else {
+        if (draft !== undefined) full.push(this.#split(draft, subscriptions));
+        beginners.push(...subscriptions);
       }
-      if (draft === undefined) {
-        draft = { subscription, events: [], scopes: new Set(), bytes: 0 };
-        this.#open.set(subscription, draft);
-      }
-      draft.events.push(id);
-      draft.scopes.add(scope);
-      draft.bytes += added;
-      if (draft.events.length < maxDeliveryEvents) continue;
-      full.push(draft);
-      this.#open.delete(subscription);
     }
+    if (beginners.length > 0) this.#extend(this.#begin(beginners), head, full);
     return full;
   }
 
@@ -77,9 +71,33 @@ export class TransactionDrafts {
 
   /** The others, in the order of their first events. */
   end(): readonly Draft[] {
-    const others = [...this.#open.values()];
+    const others = [...new Set(this.#open.values())];
     this.#open.clear();
     return others;
+  }
+
+  #begin(subscriptions: readonly Subscription[], from?: OpenDraft): OpenDraft {
+    const { events = [], scopes = [], bytes = 0 } = from ?? {};
+    const draft = { subscriptions, events: [...events], scopes: new Set(scopes), bytes };
+    for (const subscription of subscriptions) this.#open.set(subscription, draft);
+    return draft;
+  }
+
+  /** The draft of these subscriptions alone, which may have shared it with others. */
+  #split(draft: OpenDraft, subscriptions: readonly Subscription[]): OpenDraft {
+    if (subscriptions.length === draft.subscriptions.length) return draft;
+    const leaving = new Set(subscriptions);
+    draft.subscriptions = draft.subscriptions.filter((one) => !leaving.has(one));
+    return this.#begin(subscriptions, draft);
+  }
+
+  #extend(draft: OpenDraft, { id, bytes, scope }: EventHead, full: Draft[]): void {
+    draft.events.push(id);
+    draft.scopes.add(scope);
+    draft.bytes += bytes + commaBytes;
+    if (draft.events.length < maxDeliveryEvents) return;
+    full.push(draft);
+    for (const subscription of draft.subscriptions) this.#open.delete(subscription);
   }
 }
 
@@ -89,7 +107,7 @@ const maxKinds = 10_000;
 /** A snapshot. Events are many and their kinds few, so each filter is evaluated once for each kind. */
 export class Recipients {
   readonly #all: readonly Recipient[];
-  readonly #byKind = new Map<string, readonly Recipient[]>();
+  readonly #byKind = new Map<string, readonly Subscription[]>();
 
   constructor(all: readonly Recipient[]) {
     this.#all = all;
@@ -99,13 +117,13 @@ export class Recipients {
     return this.#all.length === 0;
   }
 
-  of(kind: EventKind): readonly Recipient[] {
+  of(kind: EventKind): readonly Subscription[] {
     // No part contains a line feed.
     const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
     const known = this.#byKind.get(key);
     if (known !== undefined) return known;
     if (this.#byKind.size >= maxKinds) this.#byKind.clear();
-    const recipients = this.#all.filter(({ takes }) => takes(kind));
+    const recipients = this.#all.filter(({ takes }) => takes(kind)).map(({ subscription }) => subscription);
     this.#byKind.set(key, recipients);
     return recipients;
   }
