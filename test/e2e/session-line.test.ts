@@ -228,7 +228,7 @@ test('a hold: others are refused by name, it outlives its connection with its ti
   const { Kind } = lineside.v1.RecordedEvent;
   const happened = async (): Promise<string[]> =>
     (await client.line.listEvents({})).events.map(({ kind, by, detail }) => `${Kind[kind]} ${by}: ${detail}`);
-  const opened = `OPENED : ${pty.portName}, 115200 baud, 8N1`;
+  const opened = `OPENED local: ${pty.portName}, 115200 baud, 8N1`;
   const ended = 'HOLD_ENDED local: of local: released by local';
   await until('the events are stored', async () => (await happened()).length === 4);
   assert.deepEqual(await happened(), [opened, 'HOLD_BEGUN local: ', ended, opened]);

@@ -51,6 +51,8 @@ export class FakeLine implements Line {
   failure: unknown;
   received: ReceivedPacket[] = [];
   opens: OpenRequest[] = [];
+  /** Names of the callers of Open and Close. */
+  askedBy: string[] = [];
   sends: SendRequest[] = [];
   breaks: number[] = [];
   listeners = new Set<LineListener>();
@@ -63,13 +65,15 @@ export class FakeLine implements Line {
     const port = { portName: '/dev/ttyFAKE0', devicePath: '/dev/ttyFAKE0', description: 'A fake', driver: '' };
     return [{ ...port, hardwareId: 'USB VID:PID=0403:6001', isPty: false, links: [], stableId: 'fake' }];
   }
-  async open(request: OpenRequest): Promise<void> {
+  async open(request: OpenRequest, by = ''): Promise<void> {
+    this.askedBy.push(by);
     const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
     this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize });
     this.#fail();
     this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize, flowControl: 0 };
   }
-  async close(): Promise<void> {
+  async close(by = ''): Promise<void> {
+    this.askedBy.push(by);
     this.#fail();
     this.config = undefined;
   }

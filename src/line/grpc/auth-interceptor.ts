@@ -10,6 +10,7 @@ import { GatedCall } from '../../shared/auth/gated-call.ts';
 import type { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { CALLER_NAME_HEADER } from '../../shared/proto/services.ts';
 import type { Turn } from '../port/line.ts';
 import type { Authenticator } from './access.ts';
 import { Connections } from './connection.ts';
@@ -21,6 +22,8 @@ const CALLER = 'lineside-internal-caller';
 const NAME = 'lineside-internal-name';
 const DEADLINE = 'lineside-internal-deadline';
 const STREAM = 'lineside-internal-stream';
+/** Longer than any token's name; it is shown to people. */
+const GIVEN_NAME = /^[\x21-\x7e]{1,128}$/;
 
 export class AuthInterceptor {
   readonly #clock: Clock;
@@ -50,8 +53,15 @@ export class AuthInterceptor {
     this.#streams.get(context.metadata.get(STREAM) ?? '')?.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /** `authenticate` undefined: every caller is trusted. `admitted`: called with the peer of each call that may be made. */
-  interceptor(authenticate: Authenticator | undefined, admitted: (peer: string) => void): ServerInterceptor {
+  /**
+   * `authenticate` undefined: every caller is trusted; `mayName`: also with whose name it gives. `admitted`: called with the peer of
+   * each call that may be made.
+   */
+  interceptor(
+    authenticate: Authenticator | undefined,
+    mayName: boolean,
+    admitted: (peer: string) => void,
+  ): ServerInterceptor {
     return ({ path, responseStream }, call) => {
       const connection = this.#connections.of(call);
       const deadline = deadlineOf(call, this.#clock);
@@ -59,10 +69,12 @@ export class AuthInterceptor {
       const name = responseStream && incoming !== undefined ? this.#nameOf(incoming) : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
+        const given = String(metadata.get(CALLER_NAME_HEADER)[0] ?? '');
         for (const own of [CALLER, NAME, DEADLINE, STREAM]) metadata.remove(own);
         metadata.set(CALLER, connection.caller);
         if (name !== undefined) metadata.set(STREAM, name);
         if (deadline !== undefined) metadata.set(DEADLINE, String(deadline));
+        if (mayName && GIVEN_NAME.test(given)) metadata.set(NAME, given);
         if (authenticate === undefined) return admitted(connection.peer);
         const authorization = metadata.get('authorization').map(String);
         const check = async (): Promise<void> => {
@@ -105,7 +117,7 @@ export function callerOf(context: CallContext): string {
   return context.metadata.get(CALLER) ?? context.peer;
 }
 
-/** Of its token or client certificate; 'local': a caller on the box that needs none. */
+/** Of its token or client certificate, or the one it gave on a Unix socket; 'local': a caller on the box that needs none. */
 export function nameOf(context: CallContext): string {
   return context.metadata.get(NAME) ?? 'local';
 }

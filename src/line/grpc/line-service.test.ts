@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Long from 'long';
-import { Status } from 'nice-grpc';
+import { Metadata, Status } from 'nice-grpc';
 import { hasStatus, startTestServer } from '../../../test/grpc/fakes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { LineServiceDefinition, lineside, serial } from '../../shared/proto/services.ts';
+import {
+  CALLER_NAME_HEADER,
+  LineServiceDefinition,
+  lineside,
+  SerialServiceDefinition,
+  serial,
+} from '../../shared/proto/services.ts';
 import { LOG_ID_HEADER } from './serial-service.ts';
 
 async function setUp() {
@@ -23,6 +29,13 @@ test('GetStatus reports the state of the line, the log and the service', async (
   assert.deepEqual([status.version, status.portStateAgeMs.toNumber()], ['1.2.3', 12]);
   assert.deepEqual([status.log?.logId, status.log?.headId.toNumber()], ['log-1', 1]);
   assert.ok(status.residentBytes.toNumber() > 1_000_000);
+});
+
+test('the name that a caller gives counts on a Unix socket alone', async () => {
+  await using s = await startTestServer();
+  const metadata = new Metadata({ [CALLER_NAME_HEADER]: 'alice' });
+  await s.client(SerialServiceDefinition).open({ portName: 'p' }, { metadata });
+  assert.deepEqual(s.line.askedBy, ['local']);
 });
 
 test('modem lines and break reach the line; a port without them is UNIMPLEMENTED', async () => {

@@ -5,7 +5,7 @@ import { serial } from '../../shared/proto/services.ts';
 import type { Log } from '../log/serial-log.ts';
 import type { SendRequest } from '../port/line.ts';
 import type { Line } from '../port/owner.ts';
-import { turnOf } from './auth-interceptor.ts';
+import { nameOf, turnOf } from './auth-interceptor.ts';
 import { readMessageBatches } from './batches.ts';
 import { u64 } from './encode.ts';
 import type { ErrorMapper } from './error-mapper.ts';
@@ -38,14 +38,14 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
         };
       }),
 
-    open: (request: serial.SerialConfig, { trailer }: CallContext) =>
-      errorMapper.inContract(() => line.open(request, () => hold.check()), trailer),
+    open: (request: serial.SerialConfig, context: CallContext) =>
+      errorMapper.inContract(() => line.open(request, nameOf(context), () => hold.check()), context.trailer),
 
-    close: (_request, { trailer }: CallContext) =>
+    close: (_request, context: CallContext) =>
       errorMapper.inContract(async () => {
         hold.check();
-        await line.close();
-      }, trailer),
+        await line.close(nameOf(context));
+      }, context.trailer),
 
     getCurrentConfig: () => errorMapper.answer(() => serial.SerialConfig.fromObject({ ...line.currentConfig() })),
 

@@ -94,9 +94,8 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   await identity?.renew(config.tls);
   const open = (address: ListenAddress): Promise<Listener> => {
     const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
-    const interceptor = auth.interceptor(isTrusted(address, config) ? undefined : authenticate, (peer) =>
-      newcomers?.admitted(peer),
-    );
+    const needed = isTrusted(address, config) ? undefined : authenticate;
+    const interceptor = auth.interceptor(needed, address.kind === 'unix', (peer) => newcomers?.admitted(peer));
     const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
     server.add(SerialServer, serial);
     server.add(LineServer, beyond);

@@ -147,7 +147,7 @@ class World {
       record: (dir, _atMs, data, note = '') => {
         this.recorded.push({ dir, data: Buffer.from(data).toString(), note });
       },
-      event: (kind, detail) => void this.events.push(`${Kind[kind]} ${detail}`),
+      event: (kind, detail, by = '') => void this.events.push(`${Kind[kind]} ${by}: ${detail}`),
       get pressed() {
         return isPressed();
       },
@@ -286,7 +286,8 @@ describe('the port owner', () => {
   });
 
   it('is not open while the port is lost, and gets it back under another name by its stable one', async () => {
-    await world.owner.open(configOf('/dev/a', { packetSize: 4 }));
+    await assert.rejects(world.owner.open(configOf('/dev/none')));
+    await world.owner.open(configOf('/dev/a', { packetSize: 4 }), 'alice');
     world.receive('12345');
     world.ports.delete('/dev/a');
     world.device.events?.lost(new Error('unplugged'));
@@ -315,13 +316,13 @@ describe('the port owner', () => {
     );
     assert.deepEqual([world.owner.snapshot().counters.losses, world.owner.snapshot().counters.reopens], [1, 1]);
     world.owner.openPort().configure(configOf('/dev/a', { baudRate: 300 }));
-    await world.owner.close();
+    await world.owner.close('bob');
     assert.deepEqual(world.events, [
-      'OPENED /dev/a, 9600 baud, 8N1',
-      'LOST /dev/a is gone: unplugged',
-      'BACK /dev/a, 9600 baud, 8N1',
-      'SETTINGS_CHANGED 300 baud, 8N1',
-      'CLOSED ',
+      'OPENED alice: /dev/a, 9600 baud, 8N1',
+      'LOST : /dev/a is gone: unplugged',
+      'BACK : /dev/a, 9600 baud, 8N1',
+      'SETTINGS_CHANGED : 300 baud, 8N1',
+      'CLOSED bob: ',
     ]);
   });
 

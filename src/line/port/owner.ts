@@ -45,7 +45,7 @@ const RETRY_MAX_MS = 5_000;
 /** Opens that wait for the one under way: people who press a key again, not a load. */
 const MAX_WAITING_OPENS = 16;
 
-const { SETTINGS_CHANGED } = lineside.v1.RecordedEvent.Kind;
+const { CLOSED, OPENED, SETTINGS_CHANGED } = lineside.v1.RecordedEvent.Kind;
 
 interface OwnerOptions extends LineLimits {
   readonly inventory: Pick<Inventory, keyof Inventory>;
@@ -86,6 +86,8 @@ export class PortOwner {
   #portListChanges = 0;
   readonly #listeners = new Set<LineListener>();
   #errorWatchers = 0;
+  /** The name of the last caller of Open or Close. */
+  #askedBy = '';
   /** Settings that were changed in place since the last Open: a port that was lost comes back with them. */
   #changes: SettingsChange = {};
 
@@ -132,13 +134,13 @@ export class PortOwner {
   }
 
   /** INVALID_ARGUMENT, SETTING_REFUSED, PORT_NOT_FOUND, PORT_BUSY, PORT_PERMISSION, PORT_IO, NOT_SENT (Close came meanwhile), QUEUE_FULL. `checkTurn` may throw when its turn has come. */
-  open(request: OpenRequest, checkTurn = (): void => {}): Promise<void> {
+  open(request: OpenRequest, by = '', checkTurn = (): void => {}): Promise<void> {
     if (this.#waitingOpens >= MAX_WAITING_OPENS)
       return Promise.reject(new LinesideError('QUEUE_FULL', `${MAX_WAITING_OPENS} calls of Open are waiting already`));
     this.#waitingOpens += 1;
     const turn = this.#opens.then(() => {
       checkTurn();
-      return this.#open(request);
+      return this.#open(request, by);
     });
     this.#opens = turn
       .catch(() => undefined)
@@ -149,8 +151,8 @@ export class PortOwner {
   }
 
   /** Idempotent; ends within 2 s whatever the line does; never fails. */
-  async close(): Promise<void> {
-    await this.#input({ kind: 'close' });
+  async close(by = ''): Promise<void> {
+    await this.#input({ kind: 'close', by });
   }
 
   /** undefined unless the port is open now. */
@@ -260,7 +262,7 @@ export class PortOwner {
     });
   }
 
-  async #open(request: OpenRequest): Promise<void> {
+  async #open(request: OpenRequest, by: string): Promise<void> {
     const config = validateOpen(request);
     const port = await this.#options.inventory.find(config.portName);
     if (port === undefined)
@@ -271,7 +273,7 @@ export class PortOwner {
     const answered = new Promise<void>((resolve, reject) => {
       this.#answer = (error) => (error === undefined ? resolve() : reject(error));
     });
-    await this.#input({ kind: 'open', target: { config, port } });
+    await this.#input({ kind: 'open', target: { config, port }, by });
     await answered;
   }
 
@@ -289,6 +291,7 @@ export class PortOwner {
   }
 
   async #take(input: Input): Promise<void> {
+    if ('by' in input) this.#askedBy = input.by;
     const before = this.#state;
     const next = step(before, input);
     this.#move(next.state);
@@ -302,7 +305,9 @@ export class PortOwner {
     const line = logLine(before, next.state, this.#current?.device.path ?? '');
     if (line === undefined) return;
     this.#options.logger[line.level](line.message, line.fields);
-    if (line.event !== undefined) this.#options.log.event(line.event.kind, line.event.detail);
+    if (line.event === undefined) return;
+    const { kind, detail } = line.event;
+    this.#options.log.event(kind, detail, kind === OPENED || kind === CLOSED ? this.#askedBy : '');
   }
 
   #move(state: State): void {

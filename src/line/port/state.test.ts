@@ -25,12 +25,12 @@ const states: Record<string, State> = {
 };
 
 const inputs: Record<string, Input> = {
-  'open the same': { kind: 'open', target: a },
-  'open another': { kind: 'open', target: b },
+  'open the same': { kind: 'open', target: a, by: '' },
+  'open another': { kind: 'open', target: b, by: '' },
   resume: { kind: 'resume', target: a, error: gone },
   opened: { kind: 'opened', target: b },
   openFailed: { kind: 'openFailed', error: refused },
-  close: { kind: 'close' },
+  close: { kind: 'close', by: '' },
   closed: { kind: 'closed' },
   lost: { kind: 'lost', error: gone },
   retry: { kind: 'retry' },

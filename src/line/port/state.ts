@@ -49,13 +49,13 @@ export type State =
   | { readonly kind: 'closing' };
 
 export type Input =
-  | { readonly kind: 'open'; readonly target: Target }
+  | { readonly kind: 'open'; readonly target: Target; readonly by: string }
   /** At start: get back what was open when the service last ran. */
   | { readonly kind: 'resume'; readonly target: Target; readonly error: LinesideError }
   /** The open under way succeeded; `target` carries the port as it was found. */
   | { readonly kind: 'opened'; readonly target: Target }
   | { readonly kind: 'openFailed'; readonly error: LinesideError }
-  | { readonly kind: 'close' }
+  | { readonly kind: 'close'; readonly by: string }
   | { readonly kind: 'closed' }
   /** The open device is gone. */
   | { readonly kind: 'lost'; readonly error: LinesideError }
@@ -232,6 +232,8 @@ type Logged = {
   readonly event?: { readonly kind: EventKind; readonly detail: string };
 };
 
+const closedEvent = { kind: CLOSED, detail: '' };
+
 /** The line of the operator's log for a change that matters, and its event in the serial log; undefined for any other, such as an attempt like those before it. */
 export function logLine(before: State, now: State, device: string): Logged | undefined {
   if (before.kind === now.kind) return undefined;
@@ -254,7 +256,8 @@ export function logLine(before: State, now: State, device: string): Logged | und
       return { level: 'warn', message, fields, ...(before.kind === 'open' && { event }) };
     }
     case 'closed':
-      return { level: 'info', message: 'port closed', event: { kind: CLOSED, detail: '' } };
+      // Nothing was open when an Open was refused.
+      return { level: 'info', message: 'port closed', ...(before.kind !== 'opening' && { event: closedEvent }) };
     default:
       return undefined;
   }

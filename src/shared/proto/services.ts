@@ -73,6 +73,9 @@ export const CollectorServiceDefinition = {
   push: method(collector.push, v1.UpstreamBatch, v1.PushResult),
 } as const;
 
+/** Metadata on a Unix socket of the line: on whose behalf the caller calls. */
+export const CALLER_NAME_HEADER = 'lineside-caller-name';
+
 /** The fields of a generated message's properties. */
 export type FieldOf<M> = Exclude<keyof M, '$unknowns'>;
 

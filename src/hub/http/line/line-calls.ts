@@ -1,9 +1,9 @@
 /** Calls of the line for the routes: each with a time limit, each failure as an error of the catalogue. */
-import { ClientError, type Metadata, Status } from 'nice-grpc';
+import { ClientError, Metadata, Status } from 'nice-grpc';
 import { type Clock, withLimit } from '../../../shared/base/clock.ts';
 import { CODE_TRAILER, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import type { LineClient } from '../../../shared/line-client/line-client.ts';
-import { type lineside, serial } from '../../../shared/proto/services.ts';
+import { CALLER_NAME_HEADER, type lineside, serial } from '../../../shared/proto/services.ts';
 import { LINE_ANSWER_MS, LINE_CHANGE_MS, LINE_SEND_MS } from '../limits.ts';
 
 export class LineCalls {
@@ -25,12 +25,15 @@ export class LineCalls {
       .devices;
   }
 
-  async open(config: serial.SerialConfig.$Properties): Promise<void> {
-    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.open(config, options));
+  /** `by`: the caller's name, for the line's records. */
+  async open(config: serial.SerialConfig.$Properties, by: string): Promise<void> {
+    const metadata = named(by);
+    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.open(config, { ...options, metadata }));
   }
 
-  async close(): Promise<void> {
-    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.close({}, options));
+  async close(by: string): Promise<void> {
+    const metadata = named(by);
+    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.close({}, { ...options, metadata }));
   }
 
   /** `signal`: the caller disconnected; a packet that has not reached the port is not sent then. */
@@ -72,6 +75,10 @@ export class LineCalls {
     if (this.#client !== undefined) return this.#client;
     throw unreachable('grpc.listen names no Unix socket to ask it on');
   }
+}
+
+function named(by: string): Metadata {
+  return new Metadata({ [CALLER_NAME_HEADER]: by });
 }
 
 interface CallOptions {

@@ -56,6 +56,7 @@ describe('the line over HTTP', () => {
     assert.equal(at(opened.json as JsonObject, 'requested').baudRate, 19_200);
     const closed = await call('POST', '/api/v1/line/close', { token });
     assert.deepEqual([closed.status, closed.json.portState], [200, 'closed']);
+    assert.deepEqual(line.askedBy, ['operator', 'operator'], 'the line knows for whom');
   });
 
   it('says what is wrong with a request before the line is asked', async (t) => {

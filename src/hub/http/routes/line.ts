@@ -51,8 +51,8 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
     base: changingLine,
     answer: { what: 'It is open.', of: 'LineStatus' },
     problems: ['PORT_NOT_FOUND', 'PORT_BUSY'],
-    async handle({ body }) {
-      await line.open(configMessage(body));
+    async handle({ body, caller }) {
+      await line.open(configMessage(body), caller.name);
       return status();
     },
   });
@@ -61,8 +61,8 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
     summary: 'Close the port',
     base: changingLine,
     answer: { what: 'It is closed.', of: 'LineStatus' },
-    async handle() {
-      await line.close();
+    async handle({ caller }) {
+      await line.close(caller.name);
       return status();
     },
   });
