@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
+import { exchange } from '../shared/base/exchange.fixture.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { fill, mountSmall } from '../shared/base/small-disk.fixture.ts';
@@ -76,21 +76,12 @@ interface Answer {
   readonly json: { readonly code?: string; readonly detail?: string; readonly reasons?: readonly string[] };
 }
 
-function ask(dir: string, method: string, path: string, json?: unknown): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'if-match': '"1"' };
-    const asked = request({ socketPath: join(dir, 'http.sock'), method, path, headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('end', () => {
-        const type = response.headers['content-type'] ?? '';
-        const text = Buffer.concat(chunks).toString();
-        resolve({ status: response.statusCode ?? 0, type, json: type.includes('json') ? JSON.parse(text) : {} });
-      });
-    });
-    asked.on('error', reject);
-    asked.end(json === undefined ? undefined : JSON.stringify(json));
-  });
+async function ask(dir: string, method: string, path: string, json?: unknown): Promise<Answer> {
+  const headers = { 'content-type': 'application/json', 'if-match': '"1"' };
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  const answer = await exchange({ socketPath: join(dir, 'http.sock'), method, path, headers }, body);
+  const type = answer.headers['content-type'] ?? '';
+  return { status: answer.status, type, json: type.includes('json') ? JSON.parse(answer.text) : {} };
 }
 
 async function trialHub(t: TestContext, isOnTrial: () => boolean): Promise<Rig> {

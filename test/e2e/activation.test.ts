@@ -4,12 +4,11 @@ import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { lstatSync, writeFileSync } from 'node:fs';
-import { get } from 'node:https';
 import { connect, type Socket } from 'node:net';
 import { join, resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
+import { exchange } from '../../src/shared/base/exchange.fixture.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
 import { bearer, RawClient, securedClient } from '../grpc/raw-client.ts';
 import {
@@ -139,14 +138,11 @@ describe('the hub on inherited sockets', { skip }, () => {
   let hub: Hub;
   let token = '';
 
-  const ask = (path: string, bearerToken = ''): Promise<number> =>
-    new Promise((answered, failed) => {
-      const headers = bearerToken === '' ? {} : { authorization: `Bearer ${bearerToken}` };
-      const place = { host: box.address, port: 8_443, path, servername: 'localhost', agent: false };
-      get({ ...place, headers, ca: authority.root.cert }, (response) => {
-        text(response).then(() => answered(response.statusCode ?? 0), failed);
-      }).on('error', failed);
-    });
+  const ask = async (path: string, bearerToken = ''): Promise<number> => {
+    const headers = bearerToken === '' ? {} : { authorization: `Bearer ${bearerToken}` };
+    const place = { host: box.address, port: 8_443, path, servername: 'localhost', agent: false };
+    return (await exchange({ ...place, headers, ca: authority.root.cert })).status;
+  };
 
   test('another machine is answered over TLS with a token, this one through the Unix socket without', async () => {
     const made = await directoryWithToken('reader');

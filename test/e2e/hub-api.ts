@@ -1,14 +1,10 @@
 /** The hub's HTTP interface as a client without any code of the product uses it: over TCP or its Unix socket. */
-import { Agent, request } from 'node:http';
-import { text } from 'node:stream/consumers';
-import { LIMIT_MS } from '../../src/shared/base/wait.fixture.ts';
+import { Agent } from 'node:http';
+import { type Exchanged, exchange } from '../../src/shared/base/exchange.fixture.ts';
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+export interface Answer extends Exchanged {
   /** The JSON of the body; undefined where it is empty or something else. */
   readonly body: Body | undefined;
-  readonly text: string;
 }
 
 /** The fields of answers that tests read: each may be missing. */
@@ -64,18 +60,8 @@ export class HubApi {
       ...(changeReason !== undefined && { 'x-change-reason': changeReason }),
       ...more,
     };
-    const asked = request({ ...this.#where, agent: this.#agent, method, path, headers, timeout: LIMIT_MS * 3 });
-    asked.once('timeout', () => asked.destroy(new Error(`no answer to ${method} ${path}`)));
-    return new Promise((resolve, reject) => {
-      asked.once('error', reject);
-      asked.once('response', (response) => {
-        text(response).then((whole) => {
-          const status = response.statusCode ?? 0;
-          resolve({ status, headers: response.headers, text: whole, body: parsed(whole) });
-        }, reject);
-      });
-      asked.end(bytes);
-    });
+    const answer = await exchange({ ...this.#where, agent: this.#agent, method, path, headers }, bytes);
+    return { ...answer, body: parsed(answer.text) };
   }
 
   close(): void {

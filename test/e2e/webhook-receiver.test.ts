@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Agent, request } from 'node:https';
-import { text } from 'node:stream/consumers';
+import { Agent } from 'node:https';
 import { before, describe, it } from 'node:test';
+import { exchange } from '../../src/shared/base/exchange.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Receiver, startReceiver } from './webhook-receiver.ts';
 
@@ -51,14 +51,10 @@ interface Sent {
   readonly method?: string;
 }
 
-function post(body: string, { headers = {}, agent = new Agent(), method = 'POST' }: Sent = {}) {
-  return new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const sent = request(receiver.url, { method, ca, agent, headers });
-    sent.on('error', reject).on('response', (response) => {
-      text(response).then((all) => resolve({ status: response.statusCode ?? 0, body: all }), reject);
-    });
-    sent.end(body);
-  });
+async function post(body: string, { headers = {}, agent = new Agent(), method = 'POST' }: Sent = {}) {
+  const { hostname: host, port, pathname: path } = new URL(receiver.url);
+  const { status, text } = await exchange({ host, port, path, method, ca, agent, headers }, body);
+  return { status, body: text };
 }
 
 /** Posts what is as it should be, and what of it differs. */

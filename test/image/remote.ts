@@ -1,9 +1,10 @@
 /** A technician's laptop: the box's interfaces over the network, with TLS and a token. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { Agent, request } from 'node:https';
+import { Agent, type RequestOptions } from 'node:https';
 import { connect } from 'node:tls';
 import { CallCredentials, ChannelCredentials, credentials, Metadata } from '@grpc/grpc-js';
+import { exchange } from '../../src/shared/base/exchange.fixture.ts';
 import { type Client, connectTo } from '../e2e/daemon.ts';
 import type { QemuBox } from './box.ts';
 
@@ -39,38 +40,21 @@ interface Answer {
 }
 
 export class HttpClient {
-  readonly #agent: Agent;
-  readonly #port: number;
-  readonly #token: string;
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #where: RequestOptions;
+  readonly #headers: Readonly<Record<string, string>>;
 
   constructor({ ports }: QemuBox, authority: string, token: string) {
-    this.#agent = new Agent({ ca: authority, servername: 'localhost', keepAlive: true });
-    this.#port = ports.http;
-    this.#token = token;
+    this.#where = { host: '127.0.0.1', port: ports.http, ca: authority, servername: 'localhost', agent: this.#agent };
+    this.#headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
   }
 
   /** Rejects where the connection breaks. */
-  send(method: string, path: string, body?: unknown): Promise<Answer> {
-    const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' };
-    const options = {
-      host: '127.0.0.1',
-      port: this.#port,
-      path: `/api/v1${path}`,
-      method,
-      headers,
-      agent: this.#agent,
-    };
-    return new Promise((settle, reject) => {
-      const asked = request({ ...options, timeout: REQUEST_LIMIT_MS }, (response) => {
-        const parts: Buffer[] = [];
-        response.on('data', (part: Buffer) => parts.push(part));
-        response.on('error', reject);
-        response.on('end', () => settle({ status: response.statusCode ?? 0, body: Buffer.concat(parts).toString() }));
-      });
-      asked.on('timeout', () => asked.destroy(new Error(`${method} ${path}: no answer`)));
-      asked.on('error', reject);
-      asked.end(body === undefined ? undefined : JSON.stringify(body));
-    });
+  async send(method: string, path: string, body?: unknown): Promise<Answer> {
+    const more = { path: `/api/v1${path}`, method, headers: this.#headers, timeout: REQUEST_LIMIT_MS };
+    const sent = body === undefined ? undefined : JSON.stringify(body);
+    const { status, text } = await exchange({ ...this.#where, ...more }, sent);
+    return { status, body: text };
   }
 
   async expect<T>(status: number, method: string, path: string, body?: unknown): Promise<T> {

@@ -1,6 +1,6 @@
 /** A listening server on a real refdata.db, and a client that holds every answer against the OpenAPI document. */
 import assert from 'node:assert/strict';
-import { Agent, type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
+import { Agent, type OutgoingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -11,6 +11,7 @@ import { type Role } from '../../shared/auth/tokens.ts';
 import type { Alert } from '../../shared/base/alerts.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { type ErrorCode, errorCatalogue } from '../../shared/base/errors.ts';
+import { type Exchanged, exchange } from '../../shared/base/exchange.fixture.ts';
 import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
@@ -128,10 +129,7 @@ export class FakeHost implements HostAdmin {
   }
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
+export interface Answer extends Exchanged {
   /** The body if it is JSON. Only tests read it, hence the loose type. */
   readonly json: Readonly<Record<string, unknown>>;
 }
@@ -267,7 +265,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   };
 }
 
-function sendOne(agent: Agent, port: number, method: string, path: string, call: Call): Promise<Answer> {
+async function sendOne(agent: Agent, port: number, method: string, path: string, call: Call): Promise<Answer> {
   const text = call.json === undefined ? call.body : JSON.stringify(call.json);
   // A body of text would have Node send the headers in UTF-8 with it.
   const body = text === undefined ? undefined : Buffer.from(text);
@@ -282,21 +280,9 @@ function sendOne(agent: Agent, port: number, method: string, path: string, call:
   };
   const where =
     call.socketPath === undefined ? { host: '127.0.0.1', port: call.port ?? port } : { socketPath: call.socketPath };
-  return new Promise((resolve, reject) => {
-    const asked = request({ ...where, agent, method, path, headers }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString();
-        const isJson = /\bjson\b/.test(response.headers['content-type'] ?? '') && text !== '';
-        const json = isJson ? (JSON.parse(text) as Answer['json']) : {};
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json });
-      });
-    });
-    asked.on('error', reject);
-    asked.end(body);
-  });
+  const answer = await exchange({ ...where, agent, method, path, headers }, body);
+  const isJson = /\bjson\b/.test(answer.headers['content-type'] ?? '') && answer.text !== '';
+  return { ...answer, json: isJson ? (JSON.parse(answer.text) as Answer['json']) : {} };
 }
 
 /** The document as the judge of answers. */

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
-import { request as httpsRequest } from 'node:https';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { offersIntermediateSuitesOnly } from '../../shared/auth/tls-suites.fixture.ts';
 import { Authority } from '../../shared/base/certificates.fixture.ts';
+import { exchange } from '../../shared/base/exchange.fixture.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until, within } from '../../shared/base/wait.fixture.ts';
@@ -378,18 +378,11 @@ describe('listeners', () => {
 
   it('speak TLS where other machines reach them, with the same tokens', async (t) => {
     const { server, port, ca } = await startTls(t);
-    const ask = (token: string | undefined): Promise<number> =>
-      new Promise((resolve, reject) => {
-        const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
-        const asked = httpsRequest(
-          { host: '127.0.0.1', port, path: '/api/v1/dictionaries', ca, headers, agent: false },
-          (response) => {
-            response.resume();
-            resolve(response.statusCode ?? 0);
-          },
-        );
-        asked.on('error', reject).end();
-      });
+    const ask = async (token: string | undefined): Promise<number> => {
+      const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+      const asked = { host: '127.0.0.1', port, path: '/api/v1/dictionaries', ca, headers, agent: false };
+      return (await exchange(asked)).status;
+    };
     assert.equal(await ask(server.tokens.reader), 200);
     assert.equal(await ask(undefined), 401);
     const plain = wire(t, { port }, 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
