@@ -54,23 +54,20 @@ async function stillServes({ call }: TestServer): Promise<void> {
 }
 
 /** A refdata whose createDictionary waits until it is let go. */
-function held(): { refdata: (real: Refdata) => Refdata; called: () => boolean; letGo: () => void } {
-  let letGo = (): void => {};
+function held() {
+  const gate = Promise.withResolvers<void>();
   let called = false;
-  const gate = new Promise<void>((resolve) => {
-    letGo = resolve;
-  });
   return {
-    refdata: (real) => ({
+    refdata: (real: Refdata): Refdata => ({
       ...real,
       createDictionary: async (...asked) => {
         called = true;
-        await gate;
+        await gate.promise;
         return real.createDictionary(...asked);
       },
     }),
     called: () => called,
-    letGo: () => letGo(),
+    letGo: gate.resolve,
   };
 }
 
