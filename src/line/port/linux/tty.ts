@@ -79,7 +79,7 @@ export class TtyDevice {
   #closed = false;
   #released: Promise<void> | undefined;
   #pausedLook: Timer | undefined;
-  #break: { readonly timer: Timer; readonly done: () => void } | undefined;
+  #break: { timer: Timer; readonly done: () => void } | undefined;
 
   constructor(options: TtyOptions) {
     this.path = options.port.devicePath;
@@ -166,6 +166,8 @@ export class TtyDevice {
       } catch (thrown) {
         attempt(() => setTermios(fd, former));
         throw thrown;
+      } finally {
+        this.#keepBreak(fd);
       }
     });
   }
@@ -183,6 +185,7 @@ export class TtyDevice {
       const next = withMarks(getTermios(fd), on);
       const count = untaken(fd);
       setTermios(fd, next);
+      this.#keepBreak(fd);
       const unsure = untaken(fd) - count;
       return [this.#arrived(fd, count), this.#arrived(fd, unsure)] as const;
     });
@@ -255,7 +258,21 @@ export class TtyDevice {
     signal.throwIfAborted();
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
     this.#control('break', (fd) => setBreak(fd, true));
-    this.#break = { done, timer: this.#options.clock.timer(longestMs, () => this.endBreak()) };
+    const { clock } = this.#options;
+    const endsAtMs = clock.monoMs() + longestMs;
+    const wait = (): Timer =>
+      clock.timer(endsAtMs - clock.monoMs(), () => {
+        // Node counts a timer from the beginning of the turn that set it, which may have been long.
+        if (clock.monoMs() < endsAtMs) current.timer = wait();
+        else this.endBreak();
+      });
+    const current = { done, timer: wait() };
+    this.#break = current;
+  }
+
+  /** Drivers end a break when they set anything: it goes on after microseconds. TIOCSBRK would wait for what was written since. */
+  #keepBreak(fd: number): void {
+    if (this.#break !== undefined && unsent(fd) === 0) attempt(() => setBreak(fd, true));
   }
 
   /** undefined where the driver has none. */
