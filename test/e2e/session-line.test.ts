@@ -119,6 +119,25 @@ test('settings change in place and in order: for everybody, without a byte lost,
   await daemon.stop();
 });
 
+test('Open with flow control: as Open of the contract, refused by the same, and without it there is none', async () => {
+  const { daemon, pty } = await startBox();
+  const { client } = daemon;
+  const flow = () => settingsOf(getTermios(pty.masterFd), false).flowControl;
+  const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8 };
+  const opened = await client.line.open({ config, flowControl: FlowControl.xonxoff });
+  assert.equal(opened.status, serial.StatusCode.OK, opened.error);
+  assert.equal(flow(), FlowControl.xonxoff);
+  assert.equal((await client.line.getStatus({})).effective?.flowControl, FlowControl.xonxoff);
+  const refused = await client.line.open({ config: { ...config, dataBits: 9 }, flowControl: 7 as FlowControl });
+  assert.equal(refused.status, serial.StatusCode.INVALID_ARGUMENT);
+  assert.match(refused.error, /data_bits: 9 .*flow_control: 7 is no FlowControl/);
+  assert.match((await client.line.open({})).error, /port_name: is empty/);
+  assert.equal(flow(), FlowControl.xonxoff, 'a refused Open changes nothing');
+  await openPort(client, pty.portName);
+  assert.equal(flow(), FlowControl.none);
+  await daemon.stop();
+});
+
 test('purge leaves out what was received and drops what was not sent', async () => {
   const { daemon, pty } = await startBox({}, temporaryDirectory(), false);
   const session = new Session(daemon);

@@ -47,6 +47,8 @@ export class FakeService {
   /** Never answers. */
   stuck = false;
   batchSize = 2;
+  /** Of the last Open that named one. */
+  flowControl: lineside.v1.FlowControl | undefined;
   #server: ReturnType<typeof createServer> | undefined;
   /** 'change': of the log, or of what a session has to answer. 'live': a response for the sessions that receive. */
   readonly #changes = new EventEmitter();
@@ -182,6 +184,10 @@ export class FakeService {
       },
       releaseHold: async () => ({}),
       listEvents: async () => ({}),
+      open: async ({ config, flowControl }: lineside.v1.OpenRequest) => {
+        this.flowControl = flowControl;
+        return this.#serial().open(config ?? new serial.SerialConfig());
+      },
       sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {
         this.breaks.push(durationMs);
         return {};

@@ -43,6 +43,7 @@ describe('the port', () => {
       ...'open /dev/x --baud 300 --data-bits 5 --parity mark --stop-bits 1.5 --packet-size 8 --json'.split(' '),
     );
     const expected = {
+      flowControl: 'none',
       portName: '/dev/x',
       baudRate: 300,
       dataBits: 5,
@@ -51,11 +52,18 @@ describe('the port', () => {
       packetSize: 8,
     };
     assert.deepEqual(JSON.parse(long.stdout), { open: true, ...expected });
+    assert.equal(service.flowControl, undefined, 'asked of the contract');
     assert.equal((await cli('settings')).stdout, '/dev/x 300,5M1.5 packets of 8 bytes\n');
     assert.equal((await cli('close')).stdout, 'closed\n');
     const closed = await cli('settings');
     assert.deepEqual([closed.status, closed.stdout], [0, 'closed\n']);
     assert.equal((await cli('settings', '--json')).stdout, '{"open":false}\n');
+  });
+
+  it('opens with flow control', async () => {
+    const { stdout } = await cli('open', '/dev/x', '300', '--flow-control', 'rtscts');
+    assert.equal(stdout, 'open: /dev/x 300,8N1, flow control rtscts\n');
+    assert.equal(service.flowControl, 1);
   });
 
   it('opens the only port without a name, and names without their directory', async () => {

@@ -1,5 +1,5 @@
 /** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
-import { parities, stopBits } from '../../shared/proto/line-status.ts';
+import { flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
 import { serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
@@ -19,6 +19,10 @@ const openOptions = [
   option('--data-bits <n>', '5 to 8', { parse: wholeNumber(0, maxUint32) }),
   option('--parity <mode>', 'parity mode', { choices: parities }),
   option('--stop-bits <n>', 'stop bits', { choices: ['1', '2', '1.5'] }),
+  option('--flow-control <mode>', 'by the lines RTS and CTS, or by XON and XOFF in the data', {
+    choices: flowControls,
+    usual: 'none',
+  }),
   option('--packet-size <bytes>', 'fixed payload size of a packet, 0: any', {
     parse: wholeNumber(0, maxUint32),
     usual: 0,
@@ -129,9 +133,11 @@ type OpenOptions = Given<typeof openOptions>;
 async function open(call: Call<OpenOptions>, { port, settings }: Args): Promise<number> {
   const short = settings ?? (isSpeed(port) ? port : undefined);
   const config = openConfig('', short ?? call.profile()?.settings, call.options);
+  const { flowControl } = call.options;
   await openNamed(call, port === undefined || isSpeed(port) ? await onlyPort(call) : port, config);
   const now = await currentConfig(call);
-  return call.print({ open: true, ...configJson(now) }, `open: ${configText(now)}`);
+  const flow = flowControl === 'none' ? '' : `, flow control ${flowControl}`;
+  return call.print({ open: true, ...configJson(now), flowControl }, `open: ${configText(now)}${flow}`);
 }
 
 /** Of the first argument: no port is called like a speed. */
@@ -139,11 +145,15 @@ function isSpeed(port: string | undefined): boolean {
   return /^(?:\d|$)/.test(port ?? '');
 }
 
-async function openNamed(call: Call<object>, name: string, config: object): Promise<void> {
+async function openNamed(call: Call<OpenOptions>, name: string, config: object): Promise<void> {
   const paths = name.includes('/') ? [name] : pathsOf(name, await portNames(call));
   for (const portName of paths) {
     const request = serial.SerialConfig.fromObject({ ...config, portName });
-    const answer = await call.line(({ serial }, options) => serial.open(request, options));
+    const flowControl = flowControls.indexOf(call.options.flowControl);
+    // A box of an earlier version has the contract's Open alone.
+    const answer = await call.line(({ line, serial }, options) =>
+      flowControl === 0 ? serial.open(request, options) : line.open({ config: request, flowControl }, options),
+    );
     // It has changed nothing.
     if (answer.status !== serial.StatusCode.NOT_FOUND) return checkAnswer(answer);
   }

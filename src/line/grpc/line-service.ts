@@ -71,6 +71,13 @@ export function lineService(
         return {};
       }),
 
+    open: ({ config, flowControl }: lineside.v1.OpenRequest, context: CallContext) => {
+      // Not spread: what was not sent is on its prototype.
+      const request = Object.assign(config ?? new serial.SerialConfig(), { flowControl });
+      const opened = (): Promise<void> => line.open(request, nameOf(context), () => hold.check());
+      return errorMapper.inContract(opened, context.trailer);
+    },
+
     session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) => {
       sessions += 1;
       const caller = { stream: `${callerOf(context)}#${sessions}`, name: nameOf(context) };

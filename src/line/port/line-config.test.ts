@@ -20,13 +20,14 @@ describe('the arguments of Open', () => {
     { dataBits: 7, parity: 3, stopBits: 2 },
     { parity: 4 },
     { packetSize: 65_536 },
+    { flowControl: 2 },
     // No port has such a name: that is for the inventory to say.
     { portName: 'x'.repeat(5_000) },
     { portName: '/dev/tty\0' },
   ];
   for (const change of accepted)
     it(`accepts ${JSON.stringify(change)}`, () =>
-      assert.deepEqual(validateOpen({ ...good, ...change }), { ...good, ...change, flowControl: 0 }));
+      assert.deepEqual(validateOpen({ ...good, ...change }), { flowControl: 0, ...good, ...change }));
 
   const refused: [Partial<OpenRequest>, RegExp][] = [
     [{ portName: '' }, /^port_name: is empty$/],
@@ -42,6 +43,7 @@ describe('the arguments of Open', () => {
     [{ stopBits: 3 }, /^stop_bits: 3 is no StopBits$/],
     [{ stopBits: 1 }, /^stop_bits: 1.5 stop bits exist with 5 data bits only, not with 8$/],
     [{ packetSize: 65_537 }, /^packet_size: /],
+    [{ flowControl: 3 }, /^flow_control: 3 is no FlowControl$/],
     [{ baudRate: 0, dataBits: 9, parity: 7 }, /^baud_rate: .*; data_bits: .*; parity: /],
   ];
   for (const [change, message] of refused)

@@ -36,6 +36,8 @@ export interface LineConfig extends LineSettings {
 /** The arguments of Open as they came in: any numbers at all. */
 export interface OpenRequest extends Record<keyof Framing | 'packetSize', number> {
   readonly portName: string;
+  /** The contract's Open knows none. */
+  readonly flowControl?: number;
 }
 
 export interface EffectiveSettings extends LineSettings {
@@ -72,9 +74,8 @@ type Numbers = Readonly<Record<Exclude<keyof LineConfig, 'portName'>, number>>;
 
 /** The arguments of Open, before any port is touched. Throws INVALID_ARGUMENT that names every field at fault. */
 export function validateOpen(request: OpenRequest): LineConfig {
-  const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
-  // The contract's Open knows no flow control.
-  const numbers = { baudRate, dataBits, parity, stopBits, packetSize, flowControl: FlowControl.none };
+  const { portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl = FlowControl.none } = request;
+  const numbers = { baudRate, dataBits, parity, stopBits, packetSize, flowControl };
   // Whatever else it is: a name that is not listed is NOT_FOUND.
   return { portName, ...validNumbers(numbers, portName === '' ? ['port_name: is empty'] : []) };
 }

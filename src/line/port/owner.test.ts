@@ -244,6 +244,14 @@ describe('the port owner', () => {
     assert.equal(world.owner.snapshot().state, 'closed');
   });
 
+  it('opens with flow control, and remembers it', async () => {
+    await world.owner.open({ ...configOf('/dev/a'), flowControl: 2 });
+    assert.equal(world.device.settings.flowControl, 2);
+    assert.equal((await world.memory.recall())?.flowControl, 2);
+    await world.owner.open({ portName: '/dev/a', baudRate: 300, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 });
+    assert.equal(world.device.settings.flowControl, 0, 'an Open without it has none');
+  });
+
   it('has line errors marked while a listener wants them, on the port that is back, too', async () => {
     await assert.rejects(async () => world.owner.watchErrors(), { code: 'NOT_CONNECTED' });
     await world.owner.open(configOf('/dev/a'));

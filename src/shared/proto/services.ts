@@ -57,6 +57,7 @@ export const SerialServiceDefinition = {
 
 /** Beyond the contract: every method of `lineside.v1.LineService`. */
 export const LineServiceDefinition = {
+  open: method(beyond.open, v1.OpenRequest, serial.ConfigResponse),
   releaseHold: method(beyond.releaseHold, Empty, Empty),
   getStatus: method(beyond.getStatus, Empty, v1.LineStatus),
   readLog: method(beyond.readLog, v1.ReadLogRequest, v1.LogBatch),
