@@ -109,8 +109,13 @@ export function skipped(row: string, missing: string): readonly Line[] {
   return missing === '' ? [] : [{ row, lineside: '', against: missing, ratio: '', aim: '', verdict: 'SKIPPED' }];
 }
 
-/** 'tuned': no wait for further characters, large buffers both ways; both trace every byte to a file. */
-async function startSer2net(kind: 'as shipped' | 'tuned', baud: number): Promise<Ser2net> {
+/** Tuned, with RFC 2217. */
+export function startRfc2217Ser2net(baud: number): Promise<Ser2net> {
+  return startSer2net('RFC 2217', baud);
+}
+
+/** All but 'as shipped': no wait for further characters, large buffers both ways; all trace every byte to a file. */
+async function startSer2net(kind: 'as shipped' | 'tuned' | 'RFC 2217', baud: number): Promise<Ser2net> {
   requireCommand('ser2net', 'apt-get install --no-install-recommends ser2net');
   const driver = await PtyDriver.open();
   const dir = temporaryDirectory();
@@ -123,11 +128,11 @@ async function startSer2net(kind: 'as shipped' | 'tuned', baud: number): Promise
       '%YAML 1.1',
       '---',
       'connection: &bench',
-      `  accepter: tcp,127.0.0.1,${port}`,
+      `  accepter: ${kind === 'RFC 2217' ? 'telnet(rfc2217),' : ''}tcp,127.0.0.1,${port}`,
       `  connector: serialdev,${driver.slavePath},${baud}n81,local`,
       '  options:',
       `    trace-both: ${join(dir, 'trace')}`,
-      ...(kind === 'tuned' ? tuning : []),
+      ...(kind === 'as shipped' ? [] : tuning),
       '',
     ].join('\n'),
   );

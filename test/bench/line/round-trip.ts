@@ -23,7 +23,7 @@ const SIZES = [1, 64];
 const DEFAULT_GAP_MS = 2;
 
 /** One trip at a time: sends, and waits until the same bytes have come back, in however many pieces. */
-class Traveller {
+export class Traveller {
   readonly #send: (payload: Buffer) => void;
   #awaited: Buffer = Buffer.alloc(0);
   #got = 0;
@@ -75,7 +75,7 @@ const sendPacket = method(SerialServiceDefinition.sendPacket);
 const streamLog = method(SerialServiceDefinition.streamLog);
 const session = method(LineServiceDefinition.session);
 
-interface Route extends Pick<Station, 'name' | 'close'> {
+export interface Route extends Pick<Station, 'name' | 'close'> {
   readonly traveller: Traveller;
 }
 
@@ -108,7 +108,19 @@ const bySession: Connect = async (client) => {
   return traveller;
 };
 
-async function route(station: Station, connect: Connect): Promise<Route> {
+/** As programs have it: bytes as the port reads them. */
+export const byReceived: Connect = async (client) => {
+  const stream = client.makeBidiStreamRequest(...session);
+  const traveller = new Traveller((payload) => stream.write({ send: { payload } }));
+  stream.on('data', ({ received }: lineside.v1.SessionResponse) => {
+    if (received != null) traveller.arrived(received);
+  });
+  stream.on('error', (error) => traveller.failed(error));
+  stream.write({ receive: {} });
+  return traveller;
+};
+
+export async function route(station: Station, connect: Connect): Promise<Route> {
   const options: ClientOptions = { 'grpc.use_local_subchannel_pool': 1 };
   const client = new Client(station.address, credentials.createInsecure(), options);
   await new Promise<void>((resolve, reject) => {
@@ -125,7 +137,11 @@ async function ser2netRoute(station: Ser2net): Promise<Route> {
   return echoing(station, traveller, () => socket.destroy());
 }
 
-async function echoing({ name, driver, close }: Station, traveller: Traveller, end: () => void): Promise<Route> {
+export async function echoing(
+  { name, driver, close }: Pick<Station, 'name' | 'driver' | 'close'>,
+  traveller: Traveller,
+  end: () => void,
+): Promise<Route> {
   await driver.echo();
   return {
     name,
@@ -188,7 +204,7 @@ async function pair(connect: Connect, gapMs: number | undefined): Promise<Route[
   return [await route(lineside, connect), await route(await startBare(gapMs ?? DEFAULT_GAP_MS), connect)];
 }
 
-async function lines(
+export async function lines(
   routes: readonly Route[],
   trips: number,
   peer: string,

@@ -1,5 +1,6 @@
 import type { Row } from '../table.ts';
 import { idle } from './idle.ts';
+import { localPort } from './local-port.ts';
 import { memory } from './memory.ts';
 import { fast, usual } from './paced.ts';
 import { receive } from './receive.ts';
@@ -17,6 +18,7 @@ export const rows: readonly Row[] = [
   usual,
   roundTrip,
   sessions,
+  localPort,
   tail,
   replay,
   storage,
