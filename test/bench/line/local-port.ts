@@ -27,9 +27,9 @@ interface Port {
   readonly station: Station;
   /** The process on the program's side. */
   readonly pid: number;
-  send(payload: Uint8Array): void;
-  onBytes(take: (bytes: Uint8Array) => void): void;
-  close(): Promise<void>;
+  readonly send: (payload: Uint8Array) => void;
+  readonly onBytes: (take: (bytes: Uint8Array) => void) => void;
+  readonly close: () => Promise<void>;
 }
 
 /** The command, and the first line that it says. */
