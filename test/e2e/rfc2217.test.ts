@@ -30,6 +30,9 @@ async function serve({ daemon }: Box, ...more: readonly string[]) {
   return { child, port, said: err ?? [] };
 }
 
+/** termios(3). */
+const PARMRK = 0o10;
+
 const WILL_COM_PORT = Buffer.from([255, 251, 44]);
 
 async function dial(port: number): Promise<Socket> {
@@ -66,6 +69,33 @@ test('pyserial on rfc2217: every byte, settings in place, purge, modem lines; a 
   program.child.stdin?.end();
   assert.equal((await program.seen(1))['end'], 'hang-up');
   await until('it says so', () => said.some((line) => /ended: /.test(line)));
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+});
+
+test('line states: the box marks line errors while a program asks for them, and no longer', async () => {
+  const box = await startEchoBox();
+  const { child, port } = await serve(box);
+  const marks = (): boolean => (getTermios(box.pty.masterFd).iflag & PARMRK) !== 0;
+  const program = await dial(port);
+  const got: Buffer[] = [];
+  program.on('data', (bytes: Buffer) => void got.push(bytes));
+  const says = (what: Buffer): Promise<unknown> => until('its answer', () => Buffer.concat(got).includes(what));
+  program.write(WILL_COM_PORT);
+  const mask = (code: number, value: number): Buffer => Buffer.from([255, 250, 44, code, value, 255, 240]);
+  program.write(mask(10, 0x1e));
+  await says(mask(110, 0x1e));
+  assert.equal(marks(), true);
+  // The byte FF, doubled by telnet here and by the kernel there.
+  program.write(Buffer.from([1, 255, 255, 2]));
+  await says(Buffer.from([1, 255, 255, 2]));
+  program.write(mask(10, 0));
+  await says(mask(110, 0));
+  assert.equal(marks(), false);
+  program.write(mask(10, 0x1e));
+  await until('they are marked', marks);
+  program.destroy();
+  await until('its end', () => !marks());
   child.kill('SIGTERM');
   await once(child, 'exit');
 });
