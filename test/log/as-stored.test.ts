@@ -4,7 +4,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { runsOf } from '../../src/hub/upstream/runs.ts';
-import { readBatches } from '../../src/line/grpc/batches.ts';
+import { sendBatches } from '../../src/line/grpc/batches.ts';
 import type { NewEntry } from '../../src/line/log/entry.ts';
 import type { TimeState } from '../../src/line/log/log-api.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
@@ -18,8 +18,13 @@ async function read(log: SerialLog, after: number, asStored: boolean): Promise<l
   const { signal } = new AbortController();
   const request = { after, follow: false, storedOnly: true, asStored };
   const batches: lineside.v1.LogBatch[] = [];
-  for await (const bytes of readBatches(log, request, { signal, endStalled() {} }, () => false))
-    batches.push(lineside.v1.LogBatch.decode(bytes));
+  const out = {
+    send(bytes: Uint8Array): undefined {
+      batches.push(lineside.v1.LogBatch.decode(bytes));
+    },
+    endStalled() {},
+  };
+  await sendBatches(log, request, { signal, isShared: () => false }, out);
   return batches;
 }
 

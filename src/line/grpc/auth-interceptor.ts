@@ -15,7 +15,14 @@ import type { Turn } from '../port/line.ts';
 import type { Authenticator } from './access.ts';
 import { Connections } from './connection.ts';
 import { type Incoming, LargeMessages, type Receiving } from './large-messages.ts';
-import { DEADLINE_MARGIN_MS, DEADLINE_MARGIN_PART, STREAM_REAUTH_MS } from './limits.ts';
+import {
+  AHEAD_BYTES,
+  DEADLINE_MARGIN_MS,
+  DEADLINE_MARGIN_PART,
+  MESSAGE_COST_BYTES,
+  STREAM_REAUTH_MS,
+} from './limits.ts';
+import type { Outgoing } from './subscriptions.ts';
 
 /** Removed from what a client sends, then set here. */
 const CALLER = 'lineside-internal-caller';
@@ -31,7 +38,7 @@ export class AuthInterceptor {
   readonly #connections = new Connections();
   readonly #large = new LargeMessages();
   /** Streams that last, by the names that their contexts bear. */
-  readonly #streams = new Map<string, Incoming>();
+  readonly #streams = new Map<string, LineCall>();
   #streamCount = 0;
   #isOpen = true;
 
@@ -45,12 +52,12 @@ export class AuthInterceptor {
     this.#isOpen = false;
   }
 
-  /**
-   * Ends a stream whose client takes nothing. A status would wait behind what was not taken: HTTP/2 has a code that clients
-   * know as RESOURCE_EXHAUSTED.
-   */
-  endStalled(context: CallContext): void {
-    this.#streams.get(context.metadata.get(STREAM) ?? '')?.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  /** The way to the client of a stream. */
+  outgoing(context: CallContext): Outgoing {
+    const call = this.#streams.get(context.metadata.get(STREAM) ?? '');
+    // It is there from before its method is called until the stream is closed.
+    if (call === undefined) throw new LinesideError('NOT_SENT', 'the stream is over');
+    return call;
   }
 
   /**
@@ -66,7 +73,7 @@ export class AuthInterceptor {
       const connection = this.#connections.of(call);
       const deadline = deadlineOf(call, this.#clock);
       const incoming = this.#connections.incoming(call);
-      const name = responseStream && incoming !== undefined ? this.#nameOf(incoming) : undefined;
+      const name = responseStream ? this.#nextName() : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
         const given = String(metadata.get(CALLER_NAME_HEADER)[0] ?? '');
@@ -91,16 +98,19 @@ export class AuthInterceptor {
         return check();
       });
       if (incoming !== undefined) gated.receive(this.#large, incoming, connection.caller);
+      if (name !== undefined) this.#keep(name, gated);
       return gated;
     };
   }
 
-  #nameOf(incoming: Incoming): string {
+  #nextName(): string {
     this.#streamCount += 1;
-    const name = String(this.#streamCount);
-    this.#streams.set(name, incoming);
-    incoming.on('close', () => this.#streams.delete(name));
-    return name;
+    return String(this.#streamCount);
+  }
+
+  #keep(name: string, call: LineCall): void {
+    this.#streams.set(name, call);
+    call.whenOver(() => this.#streams.delete(name));
   }
 }
 
@@ -132,13 +142,16 @@ export function turnOf(context: CallContext): Turn {
   };
 }
 
-function nothing(): void {}
-
-class LineCall extends GatedCall {
+class LineCall extends GatedCall implements Outgoing {
   readonly #clock: Clock;
   #check: (() => Promise<void>) | undefined;
   #timer: Timer | undefined;
+  #incoming: Incoming | undefined;
   #receiving: Receiving | undefined;
+  #whenOver = (): void => {};
+  /** Of messages that were handed over and not taken. */
+  #aheadBytes = 0;
+  #room: PromiseWithResolvers<void> | undefined;
 
   constructor(call: ServerInterceptingCallInterface, clock: Clock, admit: ConstructorParameters<typeof GatedCall>[1]) {
     super(call, admit);
@@ -146,6 +159,7 @@ class LineCall extends GatedCall {
   }
 
   receive(large: LargeMessages, incoming: Incoming, caller: string): void {
+    this.#incoming = incoming;
     this.#receiving = large.receive(incoming, caller, () => {
       this.refuse(new LinesideError('TOO_MANY', 'too many large messages wait on this connection'));
       // The client need not send the rest (RFC 9113, 8.1); grpc-js would read and discard it.
@@ -156,6 +170,32 @@ class LineCall extends GatedCall {
   /** Once it is admitted, until it is over. */
   checkAgain(check: () => Promise<void>): void {
     this.#check = check;
+  }
+
+  whenOver(call: () => void): void {
+    this.#whenOver = call;
+  }
+
+  send(message: Uint8Array): Promise<void> | undefined {
+    if (this.isOver) return undefined;
+    const bytes = message.length + MESSAGE_COST_BYTES;
+    this.#aheadBytes += bytes;
+    this.call.sendMessage(message, () => {
+      this.#aheadBytes -= bytes;
+      if (this.#aheadBytes <= AHEAD_BYTES / 2) this.#endWait();
+    });
+    if (this.#aheadBytes < AHEAD_BYTES) return undefined;
+    this.#room ??= Promise.withResolvers();
+    return this.#room.promise;
+  }
+
+  #endWait(): void {
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+
+  endStalled(): void {
+    this.#incoming?.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
   protected override onAdmitted(): void {
@@ -180,13 +220,7 @@ class LineCall extends GatedCall {
   protected override onEnd(): void {
     this.#timer?.cancel();
     this.#receiving?.done();
-  }
-
-  /** Takes batches (wire.ts) apart: the callback, which asks for more, comes with the last. */
-  override sendMessage(message: unknown, callback: () => void): void {
-    if (this.isOver) return callback();
-    if (!Array.isArray(message)) return this.call.sendMessage(message, callback);
-    const last = message.length - 1;
-    for (let i = 0; i <= last; i++) this.call.sendMessage(message[i], i === last ? callback : nothing);
+    this.#whenOver();
+    this.#endWait();
   }
 }

@@ -32,13 +32,13 @@ const MAX_SEND_BYTES = 4 * MIB;
 export const BATCH_BYTES = 64 * KIB;
 export const BATCH_ENTRIES = 512;
 /**
- * Messages (of StreamLog: batches) that a stream holds for a client that does not read. Node's own 16 are 16 MiB for each
- * reader of large entries.
+ * What a stream holds for a client that does not read: small messages enough for one write of the socket, or one large one. Each
+ * costs its frame, its callback and its place in Node's streams besides.
  */
+export const AHEAD_BYTES = 16 * KIB;
+export const MESSAGE_COST_BYTES = 256;
+/** Messages of other streams, and requests of a Session, that wait in one of Node's streams. Its own 16 are 16 MiB for each Session. */
 export const MESSAGES_AHEAD = 1;
-/** StreamLog hands over so many entries at a time, for speed alone. */
-export const STREAM_BATCH_BYTES = 8 * KIB;
-export const STREAM_BATCH_ENTRIES = 64;
 /** ReadLog's `last` is held in memory by the log, hence bounded. */
 export const MAX_LAST_ENTRIES = 100_000;
 

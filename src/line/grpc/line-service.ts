@@ -8,7 +8,7 @@ import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, RecordedEvent, TimeState } from '../log/log-api.ts';
 import type { LineSnapshot } from '../port/line.ts';
 import { callerOf, nameOf, turnOf } from './auth-interceptor.ts';
-import { readBatches } from './batches.ts';
+import { sendBatches } from './batches.ts';
 import { clocks, u64 } from './encode.ts';
 import { MAX_EVENTS, USUAL_EVENTS } from './limits.ts';
 import type { Holder } from './line-hold.ts';
@@ -23,7 +23,7 @@ export function lineService(
   version: string,
   faults: () => Pick<ServiceFacts, 'configurationRefused' | 'listenerFault'>,
 ): ServiceImplementation<typeof LineServer> {
-  const { line, hold, log, clock, errorMapper, subscriptions } = parts;
+  const { line, hold, log, clock, errorMapper } = parts;
   const startedMs = clock.monoMs();
   let sessions = 0;
   return {
@@ -40,10 +40,10 @@ export function lineService(
       ),
 
     readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) =>
-      subscribed(parts, context, (subscription) => {
-        const batches = readBatches(log, readRequest(request, log.logId), subscription, () => subscriptions.count > 1);
+      subscribed(parts, context, (subscription, out) => {
+        const sent = sendBatches(log, readRequest(request, log.logId), subscription, out);
         standing(context, log);
-        return batches;
+        return sent;
       }),
 
     listEvents: ({ beforeId, limit }: lineside.v1.ListEventsRequest) =>
@@ -81,9 +81,9 @@ export function lineService(
     session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) => {
       sessions += 1;
       const caller = { stream: `${callerOf(context)}#${sessions}`, name: nameOf(context) };
-      return subscribed(parts, context, (subscription) => {
+      return subscribed(parts, context, (subscription, out) => {
         standing(context, log);
-        return new Session(parts, caller, subscription).run(requests);
+        return new Session(parts, caller, subscription, out).run(requests);
       });
     },
 

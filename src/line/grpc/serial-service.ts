@@ -6,29 +6,25 @@ import type { Log } from '../log/serial-log.ts';
 import type { SendRequest } from '../port/line.ts';
 import type { Line } from '../port/owner.ts';
 import { nameOf, turnOf } from './auth-interceptor.ts';
-import { readMessageBatches } from './batches.ts';
+import { sendEntries } from './batches.ts';
 import { u64 } from './encode.ts';
-import type { ErrorMapper } from './error-mapper.ts';
 import type { LineHold } from './line-hold.ts';
 import { newEntry } from './log-requests.ts';
-import { type Subscriptions, subscribed } from './subscriptions.ts';
+import { type StreamContext, subscribed } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
 
-export interface ServiceContext {
+export interface ServiceContext extends StreamContext {
   readonly line: Line;
   readonly hold: LineHold;
   readonly log: Log;
   readonly clock: Clock;
-  readonly errorMapper: ErrorMapper;
-  readonly subscriptions: Subscriptions;
-  readonly endStalled: (context: CallContext) => void;
 }
 
 /** Names the log in the response headers of its streams. */
 export const LOG_ID_HEADER = 'lineside-log-id';
 
 export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
-  const { line, hold, log, clock, errorMapper, subscriptions } = parts;
+  const { line, hold, log, clock, errorMapper } = parts;
   return {
     listDevices: () =>
       errorMapper.answer(async () => {
@@ -70,10 +66,10 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
       }),
 
     streamLog: ({ fromStart }: serial.LogStreamRequest, context: CallContext) =>
-      subscribed(parts, context, ({ signal, endStalled }) => {
-        const runs = log.read({ after: fromStart ? 0 : 'live', follow: true }, signal, endStalled);
+      subscribed(parts, context, (subscription, out) => {
+        const sent = sendEntries(log, { after: fromStart ? 0 : 'live', follow: true }, subscription, out);
         standing(context, log);
-        return readMessageBatches(runs, () => subscriptions.count > 1);
+        return sent;
       }),
   };
 }

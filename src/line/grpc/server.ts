@@ -72,12 +72,12 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
       endsWithin(clock, WORKER_COLLECTS_MS, collected).then(releaseMemory).catch(warn);
     },
   });
-  const standard = standardServices(subscriptions, errorMapper);
   const refused = new AuthFailureLog(clock, logger);
   const auth = new AuthInterceptor(clock, refused);
-  const endStalled = (context: CallContext): void => auth.endStalled(context);
+  const streams = { subscriptions, errorMapper, outgoing: (context: CallContext) => auth.outgoing(context) };
+  const standard = standardServices(streams);
   const hold = new LineHold(clock, logger, parts.log, () => parts.line.restoreSettings());
-  const services = { ...parts, hold, errorMapper, subscriptions, endStalled };
+  const services = { ...parts, ...streams, hold };
   const serial = serialService(services);
   const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');
   const beyond = lineService(services, parts.version, () => ({

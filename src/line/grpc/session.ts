@@ -5,20 +5,21 @@ import { lineside, serial } from '../../shared/proto/services.ts';
 import type { LineState, Turn } from '../port/line.ts';
 import type { EffectiveSettings, OutgoingLines, SettingsChange } from '../port/line-config.ts';
 import type { ModemState, OpenPort } from '../port/open-port.ts';
-import { readBatches } from './batches.ts';
+import { sendBatches } from './batches.ts';
 import { sessionResponse } from './encode.ts';
 import { MAX_SESSION_OUTSTANDING, MODEM_LOOK_MS } from './limits.ts';
 import { readRequest } from './log-requests.ts';
 import { ReceivedQueue } from './received-queue.ts';
 import { type ServiceContext, sendPacket } from './serial-service.ts';
-import type { Subscription } from './subscriptions.ts';
+import type { Outgoing, Subscription } from './subscriptions.ts';
 
 const { CommandResult, EffectiveSettings: EffectiveMessage, PortState } = lineside.v1;
 type Result = lineside.v1.CommandResult.$Properties;
 
-/** One answer in their order, filled when the line is done with the packet or the command. */
+/** One answer in their order, sent when the line is done with the packet or the command and those before it were sent. */
 interface Slot {
   answer: Buffer | undefined;
+  readonly sent: PromiseWithResolvers<void>;
 }
 
 /** `stream`: of this Session alone; `name`: of its token. */
@@ -36,12 +37,13 @@ export class Session {
   readonly #caller: SessionCaller;
   readonly #subscription: Subscription;
   readonly #signal: AbortSignal;
+  readonly #out: Outgoing;
   readonly #slots: Slot[] = [];
-  /** The next batch of the log, until the client takes it: its reader makes no other before. */
-  #batch: Buffer | undefined;
+  /** Of Outgoing, at the last answer. */
+  #full: Promise<void> | undefined;
   #received: ReceivedQueue | undefined;
-  #reading = true;
-  #following = false;
+  /** Until the stream has room. */
+  #receivedWaits = false;
   #logBegun = false;
   /** It began a break, which is not to outlast it. */
   #breaking = false;
@@ -49,44 +51,25 @@ export class Session {
   #breakBegun: Promise<void> = Promise.resolve();
   /** Ends the line errors; undefined: they were not asked for. */
   #endErrors: (() => void) | undefined;
-  #failure: unknown;
   readonly #atEnd: (() => void)[] = [];
-  /** The next change: something to hand over, room for a packet, a batch that was taken. Who waits checks its own condition again. */
-  #change = Promise.withResolvers<void>();
+  /** What is under way: the stream ends with the last of it, or with the first failure. */
+  #underWay = 0;
+  readonly #end = Promise.withResolvers<void>();
 
-  constructor(parts: ServiceContext, caller: SessionCaller, subscription: Subscription) {
+  constructor(parts: ServiceContext, caller: SessionCaller, subscription: Subscription, out: Outgoing) {
     this.#parts = parts;
     this.#caller = caller;
     this.#subscription = subscription;
     this.#signal = subscription.signal;
+    this.#out = out;
   }
 
   /** Ends when the client has ended its side, every answer is out, and the log and the received bytes have ended; or by the signal. */
-  async *run(requests: AsyncIterable<lineside.v1.SessionRequest>): AsyncGenerator<Buffer, void, undefined> {
-    this.#signal.addEventListener('abort', () => this.#changed(), { once: true });
-    void this.#watch(this.#read(requests), () => {
-      this.#reading = false;
-    });
+  async run(requests: AsyncIterable<lineside.v1.SessionRequest>): Promise<void> {
+    this.#signal.addEventListener('abort', () => this.#end.resolve(), { once: true });
+    this.#begin(this.#read(requests));
     try {
-      for (;;) {
-        const answer = this.#slots[0]?.answer;
-        if (answer !== undefined) {
-          this.#slots.shift();
-          this.#changed();
-          yield answer;
-        }
-        const received = this.#received?.take();
-        if (received !== undefined) yield received;
-        const batch = this.#batch;
-        if (batch !== undefined) {
-          yield batch;
-          this.#batch = undefined;
-          this.#changed();
-        }
-        if (answer !== undefined || received !== undefined || batch !== undefined) continue;
-        if (this.#isOver()) return;
-        await this.#change.promise;
-      }
+      await this.#end.promise;
     } finally {
       for (const end of this.#atEnd) end();
       this.#endBreak();
@@ -95,20 +78,24 @@ export class Session {
     }
   }
 
-  /** Nothing is there to be handed over. Throws the failure that ends the stream. */
-  #isOver(): boolean {
-    if (this.#failure !== undefined) throw this.#failure;
-    const lost = this.#received?.lostBytes ?? 0;
-    if (lost > 0) throw new LinesideError('LOG_LOST', `${lost} received bytes were not taken in time`);
-    if (this.#signal.aborted) return true;
-    return !this.#reading && !this.#following && this.#received === undefined && this.#slots.length === 0;
+  #begin(work: Promise<void>): void {
+    this.#underWay += 1;
+    work.then(
+      () => {
+        this.#underWay -= 1;
+        if (this.#underWay === 0) this.#end.resolve();
+      },
+      // A client that disconnected fails its reader too; the signal reports that already.
+      (error: unknown) => (this.#signal.aborted ? this.#end.resolve() : this.#end.reject(error)),
+    );
   }
 
   async #read(requests: AsyncIterable<lineside.v1.SessionRequest>): Promise<void> {
-    const signal = this.#signal;
     for await (const { send, log, receive, command } of requests) {
-      while (this.#slots.length >= MAX_SESSION_OUTSTANDING && !signal.aborted) await this.#change.promise;
-      if (signal.aborted) return;
+      while (this.#slots.length >= MAX_SESSION_OUTSTANDING) await this.#slots[0]?.sent.promise;
+      // A client that takes no answers sends no more packets.
+      await this.#full;
+      if (this.#signal.aborted) return;
       if (send) this.#send(send);
       else if (log) this.#follow(log);
       else if (receive) this.#receive(receive);
@@ -128,42 +115,42 @@ export class Session {
 
   /** In the order of the requests. */
   #answerWith(answer: Promise<Buffer>): void {
-    const slot: Slot = { answer: undefined };
+    const slot: Slot = { answer: undefined, sent: Promise.withResolvers() };
     this.#slots.push(slot);
-    void this.#watch(
-      answer.then((message) => {
-        slot.answer = message;
-      }),
-    );
+    this.#begin(slot.sent.promise);
+    answer.then((message) => {
+      slot.answer = message;
+      this.#sendAnswers();
+    }, slot.sent.reject);
+  }
+
+  #sendAnswers(): void {
+    for (let first = this.#slots[0]; first?.answer !== undefined; first = this.#slots[0]) {
+      this.#slots.shift();
+      this.#full = this.#out.send(first.answer);
+      first.sent.resolve();
+    }
   }
 
   #follow(request: lineside.v1.ReadLogRequest): void {
     if (this.#logBegun) throw new LinesideError('INVALID_ARGUMENT', 'log: has begun on this stream already');
-    const { log, subscriptions } = this.#parts;
-    const isShared = (): boolean => subscriptions.count > 1;
-    const batches = readBatches(log, readRequest(request, log.logId), this.#subscription, isShared);
+    const { log } = this.#parts;
+    const out: Outgoing = {
+      send: (batch) => this.#out.send(sessionResponse('log', batch)),
+      endStalled: () => this.#out.endStalled(),
+    };
+    const sent = sendBatches(log, readRequest(request, log.logId), this.#subscription, out);
     this.#logBegun = true;
-    this.#following = true;
-    void this.#watch(this.#pump(batches), () => {
-      this.#following = false;
-    });
-  }
-
-  async #pump(batches: AsyncIterable<Buffer>): Promise<void> {
-    const signal = this.#signal;
-    for await (const batch of batches) {
-      this.#batch = sessionResponse('log', batch);
-      this.#changed();
-      while (this.#batch !== undefined && !signal.aborted) await this.#change.promise;
-      if (signal.aborted) return;
-    }
+    this.#begin(sent);
   }
 
   #receive({ modemLines }: lineside.v1.ReceiveRequest): void {
     if (this.#received !== undefined)
       throw new LinesideError('INVALID_ARGUMENT', 'receive: has begun on this stream already');
-    const queue = new ReceivedQueue(() => this.#changed());
+    const queue = new ReceivedQueue(() => this.#sendReceived(queue));
     this.#received = queue;
+    // It ends with the stream alone.
+    this.#underWay += 1;
     const { line } = this.#parts;
     queue.event({ portState: portStateOf(line.snapshot().state) });
     const stop = line.listen({
@@ -176,6 +163,22 @@ export class Session {
     });
     this.#atEnd.push(stop);
     if (modemLines) this.#watchModemLines(queue);
+  }
+
+  #sendReceived(queue: ReceivedQueue): void {
+    if (this.#receivedWaits) return;
+    for (let message = queue.take(); message !== undefined; message = queue.take()) {
+      const full = this.#out.send(message);
+      if (full === undefined) continue;
+      this.#receivedWaits = true;
+      void full.then(() => {
+        this.#receivedWaits = false;
+        this.#sendReceived(queue);
+      });
+      return;
+    }
+    if (queue.lostBytes > 0)
+      this.#end.reject(new LinesideError('LOG_LOST', `${queue.lostBytes} received bytes were not taken in time`));
   }
 
   #watchModemLines(queue: ReceivedQueue): void {
@@ -259,8 +262,13 @@ export class Session {
   }
 
   #purgeReceived(port: OpenPort): void {
+    const waits = this.#receivedWaits;
+    // What arrives now is not sent either.
+    this.#receivedWaits = true;
     port.takeArrived();
     this.#received?.purge();
+    this.#receivedWaits = waits;
+    if (this.#received !== undefined) this.#sendReceived(this.#received);
   }
 
   #watchErrors(on: boolean): void {
@@ -282,23 +290,6 @@ export class Session {
     if (!this.#breaking) return;
     this.#breaking = false;
     attempt(() => this.#parts.line.openPort().endBreak());
-  }
-
-  /** The end of the work is a change; the first failure ends the stream. */
-  async #watch(work: Promise<void>, after?: () => void): Promise<void> {
-    try {
-      await work;
-    } catch (error) {
-      // A client that disconnected fails its reader too; the signal reports that already.
-      if (!this.#signal.aborted) this.#failure ??= error;
-    }
-    after?.();
-    this.#changed();
-  }
-
-  #changed(): void {
-    this.#change.resolve();
-    this.#change = Promise.withResolvers();
   }
 }
 

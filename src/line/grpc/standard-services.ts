@@ -5,8 +5,7 @@
 import type { CallContext, Server } from 'nice-grpc';
 import type { HealthState } from 'nice-grpc-server-health';
 import { once } from '../../shared/base/once.ts';
-import type { ErrorMapper } from './error-mapper.ts';
-import { type Subscriptions, subscribed } from './subscriptions.ts';
+import { type StreamContext, subscribed } from './subscriptions.ts';
 
 const SERVICES = ['serial.SerialService', 'lineside.v1.LineService'];
 /** What reflection lists: the collector's service is another process's. */
@@ -39,7 +38,7 @@ export interface StandardServices {
   stop(): void;
 }
 
-export function standardServices(subscriptions: Subscriptions, errorMapper: ErrorMapper): StandardServices {
+export function standardServices(streams: StreamContext): StandardServices {
   let serving = true;
   let state: HealthState | undefined;
   const apply = (): void => {
@@ -64,12 +63,12 @@ export function standardServices(subscriptions: Subscriptions, errorMapper: Erro
           return codec.responseType.encode(answer).finish();
         },
         watch: (request: Uint8Array, context: CallContext) =>
-          subscribed({ subscriptions, errorMapper }, context, async function* (subscription) {
+          subscribed(streams, context, async (subscription, out) => {
             try {
               const { service, codec } = await health();
               const asked = codec.requestType.decode(request);
               for await (const answer of iterable(service.watch(asked, { ...context, signal: subscription.signal }))) {
-                yield codec.responseType.encode(answer).finish();
+                await out.send(codec.responseType.encode(answer).finish());
               }
             } catch (error) {
               subscription.checkStopping();

@@ -20,11 +20,28 @@ interface SubscriptionsOptions {
   readonly releaseMemory: () => void;
 }
 
+/**
+ * The way of encoded messages to the client of one stream, past nice-grpc, whose generators take several times as long for each
+ * as the rest of their way.
+ */
+export interface Outgoing {
+  /**
+   * Goes out now, behind those before it; nothing happens when the stream is over. Where the stream holds as much as it may for
+   * its client: a promise that resolves when there is room again, or the stream is over.
+   */
+  send(message: Uint8Array): Promise<void> | undefined;
+  /**
+   * Ends the stream of a client that takes nothing. A status would wait behind what was not taken: HTTP/2 has a code that
+   * clients know as RESOURCE_EXHAUSTED.
+   */
+  endStalled(): void;
+}
+
 export interface Subscription {
   /** Fires when the client is gone, the service stops, or close() was called. */
   readonly signal: AbortSignal;
-  /** Ends the call of a client that takes nothing: no status would reach it behind what it has not taken. */
-  readonly endStalled: () => void;
+  /** Others read too: what is encoded for one is kept for the next. */
+  isShared(): boolean;
   /** Throws SHUTTING_DOWN where that is why the signal fired. */
   checkStopping(): void;
   close(): void;
@@ -55,7 +72,7 @@ export class Subscriptions {
   }
 
   /** One abort listener for each call, however long it lasts: one for each wait costs more than the stream itself. */
-  open(client: AbortSignal, endStalled = (): void => {}): Subscription {
+  open(client: AbortSignal): Subscription {
     this.#checkStopping();
     if (this.#open.size >= this.#limit) {
       throw new LinesideError('TOO_MANY', `${this.#limit} log streams are open already`, {
@@ -69,7 +86,7 @@ export class Subscriptions {
     else client.addEventListener('abort', end, { once: true });
     return {
       signal: controller.signal,
-      endStalled,
+      isShared: () => this.#open.size > 1,
       checkStopping: () => this.#checkStopping(),
       close: () => {
         this.#open.delete(controller);
@@ -104,27 +121,31 @@ export class Subscriptions {
   }
 }
 
-interface StreamContext {
+export interface StreamContext {
   readonly subscriptions: Subscriptions;
   readonly errorMapper: ErrorMapper;
-  readonly endStalled?: (context: CallContext) => void;
+  readonly outgoing: (context: CallContext) => Outgoing;
 }
 
-/** The messages of a stream, as one of the subscriptions while it lasts; a failure is thrown as a gRPC status. */
-export async function* subscribed<T>(
-  { subscriptions, errorMapper, endStalled }: StreamContext,
+/** A stream as one of the subscriptions while its work lasts; a failure is thrown as a gRPC status. nice-grpc gets no message. */
+export function subscribed(
+  { subscriptions, errorMapper, outgoing }: StreamContext,
   context: CallContext,
-  messages: (subscription: Subscription) => AsyncIterable<T>,
-): AsyncGenerator<T, void, undefined> {
-  try {
-    const subscription = subscriptions.open(context.signal, () => endStalled?.(context));
+  work: (subscription: Subscription, out: Outgoing) => Promise<void>,
+): AsyncIterable<never> {
+  const run = async (): Promise<IteratorReturnResult<undefined>> => {
     try {
-      for await (const message of messages(subscription)) yield message;
-      subscription.checkStopping();
-    } finally {
-      subscription.close();
+      const subscription = subscriptions.open(context.signal);
+      try {
+        await work(subscription, outgoing(context));
+        subscription.checkStopping();
+      } finally {
+        subscription.close();
+      }
+    } catch (error) {
+      throw errorMapper.asStatus(error);
     }
-  } catch (error) {
-    throw errorMapper.asStatus(error);
-  }
+    return { done: true, value: undefined };
+  };
+  return { [Symbol.asyncIterator]: () => ({ next: run }) };
 }
