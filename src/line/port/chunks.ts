@@ -75,6 +75,11 @@ export class ChunkCutter {
     this.#lookMs = Math.max(1, Math.floor(gapMs - TIMER_LATE_MS));
   }
 
+  /** Not every read is a chunk. */
+  get joinsReads(): boolean {
+    return this.#gapMs > 0;
+  }
+
   /** Takes bytes that just arrived and gives the chunks that they complete. */
   feed(bytes: Uint8Array, wallMs: number, monoMs: number): Chunk[] {
     if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) {

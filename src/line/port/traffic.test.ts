@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, test } from 'node:test';
 import fc from 'fast-check';
+import { LinesideError } from '../../shared/base/errors.ts';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Direction } from '../log/entry.ts';
 import { configOf } from './line.fixture.ts';
@@ -15,13 +16,19 @@ const GAP_MS = 10;
 /** The gap, and 20 characters at 9,600 baud for what a UART may still hold back. */
 const QUIET_MS = 31;
 
-function lineOf(write: () => Promise<WriteResult>) {
+const nothingSent = () => Promise.reject(new Error('nothing is sent'));
+
+function lineOf(write: () => Promise<WriteResult>, rxGapMs = GAP_MS) {
   const clock = new FakeClock();
   const packets = new PacketBuffer(0, { maxBytes: 1_024, maxPackets: 10 });
   const stamps: number[] = [];
   const chunks: string[] = [];
   const log = { pressed: false, onRelieved: () => undefined };
-  const device = { write, pauseReading: () => undefined, resumeReading: () => undefined } as Partial<Device> as Device;
+  const reading = { paused: false };
+  const pauseReading = (): void => void (reading.paused = true);
+  const resumeReading = (): void => void (reading.paused = false);
+  const device = { write, pauseReading, resumeReading } as Partial<Device> as Device;
+  const counters = newCounters();
   const traffic = new Traffic({
     device,
     config: configOf('/dev/x'),
@@ -33,16 +40,16 @@ function lineOf(write: () => Promise<WriteResult>) {
       },
     }),
     clock,
-    counters: newCounters(),
+    counters,
     txLimits: { maxPackets: 10, maxBytes: 1_024 },
-    limits: () => ({ maxPayloadBytes: 1_024, rxGapMs: GAP_MS, writeTimeoutMs: 1_000 }),
+    limits: () => ({ maxPayloadBytes: 1_024, rxGapMs, writeTimeoutMs: 1_000 }),
     onDropped: () => undefined,
   });
-  return { traffic, clock, packets, stamps, chunks, log };
+  return { traffic, clock, packets, stamps, chunks, log, reading, counters };
 }
 
 test('the clock is set while a chunk grows: its first byte is stamped by the clock as it is when the chunk is logged', () => {
-  const { traffic, clock, packets, stamps } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const { traffic, clock, packets, stamps } = lineOf(nothingSent);
   const before = clock.wallMs();
   traffic.received(Buffer.from('a'));
   clock.advance(QUIET_MS);
@@ -56,12 +63,53 @@ test('the clock is set while a chunk grows: its first byte is stamped by the clo
 });
 
 test('a small move of the clock changes no stamp', () => {
-  const { traffic, clock, stamps } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const { traffic, clock, stamps } = lineOf(nothingSent);
   const before = clock.wallMs();
   traffic.received(Buffer.from('a'));
   clock.stepWall(-300);
   clock.advance(QUIET_MS);
   assert.deepEqual(stamps, [before]);
+});
+
+test('a line of many small reads rests for a millisecond at a time, as long as bytes wait at the end of a rest', () => {
+  const { traffic, clock, reading, chunks } = lineOf(nothingSent);
+  const read = (text: string): boolean => {
+    traffic.received(Buffer.from(text));
+    return reading.paused;
+  };
+  assert.deepEqual([...'abcde'].map(read), [false, false, false, false, true]);
+  clock.advance(1);
+  assert.equal(reading.paused, false);
+  assert.equal(read('f'), true, 'it waited');
+  clock.advance(1);
+  assert.equal(read('x'.repeat(2_049)), false, 'a rest could overrun a line that is so fast');
+  clock.advance(1);
+  assert.equal(read('g'), false, 'nothing waited');
+  clock.advance(QUIET_MS);
+  assert.deepEqual(chunks, [`abcdef${'x'.repeat(2_049)}g`], 'a rest is no silence');
+});
+
+test('a rest ends when the log has room, and not at all when the traffic has ended', () => {
+  const { traffic, clock, reading, log, counters } = lineOf(nothingSent);
+  for (const text of 'abcde') traffic.received(Buffer.from(text));
+  log.pressed = true;
+  traffic.relieve();
+  clock.advance(1);
+  assert.deepEqual([reading.paused, counters.rxPauses], [true, 1]);
+  log.pressed = false;
+  traffic.relieve();
+  assert.equal(reading.paused, false);
+  traffic.received(Buffer.from('f'));
+  assert.equal(reading.paused, true);
+  traffic.end(new LinesideError('NOT_SENT', 'the port was closed'));
+  clock.advance(1);
+  assert.equal(reading.paused, true);
+});
+
+test('where every read is a chunk the line never rests', () => {
+  const { traffic, reading, chunks } = lineOf(nothingSent, 0);
+  for (const text of 'abcdefgh') traffic.received(Buffer.from(text));
+  assert.deepEqual([reading.paused, chunks.length], [false, 8]);
 });
 
 test('a packet whose deadline has passed when it arrives is not sent', async () => {
@@ -90,7 +138,7 @@ test('the clock is set while a packet is written: the stamp is that of its begin
 });
 
 test('the process did not run in the midst of a frame: its rest is read after the late timer, and the frame is whole', async () => {
-  const { traffic, clock, chunks } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const { traffic, clock, chunks } = lineOf(nothingSent);
   traffic.received(Buffer.from('first half, '));
   clock.stop(100);
   assert.deepEqual(chunks, []);
@@ -101,7 +149,7 @@ test('the process did not run in the midst of a frame: its rest is read after th
 });
 
 test('nothing more came while the process did not run: the silence counts from the poll that found nothing', async () => {
-  const { traffic, clock, chunks } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const { traffic, clock, chunks } = lineOf(nothingSent);
   traffic.received(Buffer.from('frame'));
   clock.stop(100);
   await turns();
@@ -112,7 +160,7 @@ test('nothing more came while the process did not run: the silence counts from t
 });
 
 test('reading is paused in the midst of a frame: the pause is no silence', async () => {
-  const { traffic, clock, chunks, log } = lineOf(() => Promise.reject(new Error('nothing is sent')));
+  const { traffic, clock, chunks, log } = lineOf(nothingSent);
   log.pressed = true;
   traffic.received(Buffer.from('first half, '));
   clock.advance(500);

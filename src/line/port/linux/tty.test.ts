@@ -194,7 +194,7 @@ test('close ends within its limit although the last close of the port hangs', as
     },
   };
   const effective = { ...eightNone, unverified: true, driver: '' };
-  const device = new TtyDevice({ port, effective, guard, bound, stream, clock });
+  const device = new TtyDevice({ port, effective, guard, bound, reader: { stream, onBytes() {} }, clock });
   const closing = device.close();
   let ended = false;
   void closing.then(() => void (ended = true));

@@ -12,7 +12,7 @@ import { type Clock, endsWithin, pause, systemClock, type Timer } from '../../..
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
 import { duplicate, writeSome } from '../../../shared/base/libc.ts';
 import type { Termios } from '../../../shared/base/termios.ts';
-import { characterMs } from '../chunks.ts';
+import { CHUNK_BYTES, characterMs } from '../chunks.ts';
 import type { PortToOpen } from '../inventory.ts';
 import type { KernelCounters, LineError, ModemChanges, ModemLines } from '../line.ts';
 import { type EffectiveSettings, FlowControl, type LineSettings, type OutgoingLines } from '../line-config.ts';
@@ -59,7 +59,7 @@ interface TtyOptions {
   readonly effective: EffectiveSettings;
   readonly guard: PortGuard;
   readonly bound: { close(): Promise<void> };
-  readonly stream: ReadStream;
+  readonly reader: Reader;
   readonly clock: Clock;
 }
 
@@ -87,9 +87,10 @@ export class TtyDevice {
     this.#options = options;
     const write = (data: Uint8Array): number => writeSome(options.guard.fd, data);
     this.#writer = new TtyWriter({ write, clock: options.clock, onDead: (cause) => this.#lose(cause) });
-    options.stream.on('error', (cause) => this.#lose(cause));
-    options.stream.on('end', () => this.#lose(new Error('the line hung up')));
-    options.stream.on('close', () => this.#lose(new Error('the line hung up')));
+    const { stream } = options.reader;
+    stream.on('error', (cause) => this.#lose(cause));
+    stream.on('end', () => this.#lose(new Error('the line hung up')));
+    stream.on('close', () => this.#lose(new Error('the line hung up')));
   }
 
   /** Settings as the kernel has them now. */
@@ -105,8 +106,9 @@ export class TtyDevice {
       queueMicrotask(() => this.#closed || events.lost(cause));
       return;
     }
-    // libuv reads into a fresh array each time: it is the receiver's to keep.
-    this.#options.stream.on('data', (bytes: Uint8Array) => this.#deliver(bytes));
+    const { reader } = this.#options;
+    reader.onBytes = (bytes) => this.#deliver(bytes);
+    reader.stream.resume();
   }
 
   #deliver(read: Uint8Array): void {
@@ -119,14 +121,14 @@ export class TtyDevice {
   /** Stops reading (the kernel buffers, then the line overruns or is held by flow control). */
   pauseReading(): void {
     if (this.#released !== undefined) return;
-    this.#options.stream.pause();
+    this.#options.reader.stream.pause();
     this.#pausedLook ??= this.#options.clock.timer(PAUSED_LOOK_MS, () => this.#lookWhilePaused());
   }
 
   resumeReading(): void {
     this.#pausedLook?.cancel();
     this.#pausedLook = undefined;
-    if (this.#released === undefined) this.#options.stream.resume();
+    if (this.#released === undefined) this.#options.reader.stream.resume();
   }
 
   /** See TtyWriter. */
@@ -198,11 +200,8 @@ export class TtyDevice {
   }
 
   #arrived(fd: number, count: number): Uint8Array {
-    // Of a reader that is paused.
-    const held: unknown = this.#options.stream.read();
     const bytes = Buffer.allocUnsafeSlow(count);
-    const read = count === 0 ? bytes : bytes.subarray(0, readSync(fd, bytes));
-    return held instanceof Uint8Array ? Buffer.concat([held, read]) : read;
+    return count === 0 ? bytes : bytes.subarray(0, readSync(fd, bytes));
   }
 
   /** Drops what the kernel has not transmitted. */
@@ -305,14 +304,14 @@ export class TtyDevice {
   }
 
   async #releaseOnce(why: LinesideError): Promise<void> {
-    const { guard, bound, stream, clock } = this.#options;
+    const { guard, bound, reader, clock } = this.#options;
     this.#pausedLook?.cancel();
     this.endBreak();
     this.#writer.end(why);
     // Untransmitted bytes would hold the last close for up to 30 s (closing_wait).
     attempt(() => discardBoth(guard.fd));
     attempt(() => setExclusive(guard.fd, false));
-    stream.destroy();
+    reader.stream.destroy();
     // serialport's descriptor is the last and is closed on a pool thread: if a close waits, it is that one.
     const closing = guard.close().then(() => bound.close());
     await endsWithin(
@@ -389,10 +388,10 @@ export async function openTty(port: PortToOpen, settings: LineSettings): Promise
     const bound = await bind(port);
     undo.push(() => bound.close());
     const effective = configure(port, settings, guard);
-    const stream = openReader(bound.fd);
-    undo.push(() => stream.destroy());
+    const reader = openReader(bound.fd);
+    undo.push(() => reader.stream.destroy());
     await claimExclusive(port, guard.fd);
-    return new TtyDevice({ port, effective, guard, bound, stream, clock: systemClock });
+    return new TtyDevice({ port, effective, guard, bound, reader, clock: systemClock });
   } catch (thrown) {
     for (const step of undo.reverse()) {
       // The port may be lost, or never took its settings: the first error is the one to report.
@@ -453,17 +452,32 @@ function apply(
   return { ...got, unverified: false, driver: port.driver };
 }
 
+/** Reads nothing before its stream is resumed, nor while that is paused. */
+interface Reader {
+  readonly stream: ReadStream;
+  /** With an array that is the receiver's to keep. */
+  onBytes: (bytes: Uint8Array) => void;
+}
+
 /**
+ * Reads into one buffer, of which the bytes are copied: without it Node allocates 64 KiB for each read, and reads on into its
+ * stream's buffer while that is paused.
+ *
  * A tty.ReadStream on a descriptor of its own. libuv reopens the tty and puts the new file in place of the descriptor
  * it was given as well; where it cannot reopen it, it keeps the one it got. Either way the stream owns and closes
  * exactly one, and here none is left over.
  */
-function openReader(fd: number): ReadStream {
+function openReader(fd: number): Reader {
   const own = duplicate(fd);
   try {
-    const stream = new ReadStream(own);
+    const callback = (bytes: number, buffer: Uint8Array): boolean => {
+      reader.onBytes(buffer.slice(0, bytes));
+      return true;
+    };
+    const stream = new ReadStream(own, { onread: { buffer: new Uint8Array(CHUNK_BYTES), callback } });
     if (streamDescriptor(stream) !== own) closeSync(own);
-    return stream;
+    const reader: Reader = { stream, onBytes() {} };
+    return reader;
   } catch (thrown) {
     closeSync(own);
     throw thrown;
