@@ -215,18 +215,18 @@ function tlsFiles(options: Partial<Profile>, base: Partial<Profile>): TlsFiles {
 }
 
 /** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */
-export function parseHost(text: string, defaultPort: number): Host {
+export function parseHost(text: string, defaultPort: number, leastPort = 1): Host {
   const match = /^\[([0-9a-f:.%]+)\](?::(\d{1,5}))?$/i.exec(text) ?? /^([^:\s/[\]]+)(?::(\d{1,5}))?$/.exec(text);
   const bare = match === null && /^[0-9a-f]*:[0-9a-f:.]+$/i.test(text);
   const host = bare ? text : match?.[1];
   const port = match?.[2] === undefined ? defaultPort : Number(match[2]);
-  if (host === undefined || port < 1 || port > 65_535) {
+  if (host === undefined || port < leastPort || port > 65_535) {
     throw usageFailure(`"${text}" is not a host`, 'Write HOST, HOST:PORT or [IPV6]:PORT.');
   }
   return { host, port };
 }
 
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 

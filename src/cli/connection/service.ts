@@ -115,10 +115,21 @@ const contractMeanings = {
   4: ['NOT_CONNECTED', 'closed', openFirst],
 } satisfies Readonly<Record<number, Meaning>>;
 
-/** Throws unless the answer's status is OK. The set of codes may grow: an unknown one is a refusal. */
-export function checkAnswer({ status, error }: { readonly status: number; readonly error: string }): void {
-  if (status === 0) return;
+interface Answer {
+  readonly status: number;
+  readonly error: string;
+}
+
+/** Throws unless the answer's status is OK. */
+export function checkAnswer(answer: Answer): void {
+  if (answer.status !== 0) throw answerFailure(answer);
+}
+
+/** The set of codes may grow: an unknown one is a refusal. */
+function answerFailure({ status, error }: Answer): CliFailure {
   const known: Readonly<Record<number, Meaning>> = contractMeanings;
   const [code, outcome, next] = known[status] ?? [`STATUS_${status}`, 'refused', ''];
-  throw new CliFailure(outcome, code, error === '' ? code : inWordsOfTheCli(error), { next });
+  return new CliFailure(outcome, code, error === '' ? code : inWordsOfTheCli(error), { next });
 }
+
+export const noOpenPort = (): CliFailure => answerFailure({ status: 4, error: 'no port is open' });

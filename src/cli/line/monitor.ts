@@ -3,7 +3,7 @@ import Long from 'long';
 import { endsWithin, pause } from '../../shared/base/clock.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import { checkAnswer, type Service } from '../connection/service.ts';
+import { noOpenPort, type Service } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { logItems } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
@@ -150,14 +150,14 @@ class Monitor {
   async #greet(): Promise<Position> {
     const status = await this.#call.line(({ line }, options) => line.getStatus({}, options));
     const { requested } = status;
-    if (requested == null) checkAnswer({ status: 4, error: 'no port is open' });
-    this.#line = requested ?? this.#line;
+    if (requested === null) throw noOpenPort();
+    this.#line = requested;
     this.#portState = portStateName(status.portState);
     const position = { afterId: status.log?.headId ?? Long.UZERO, logId: status.log?.logId ?? '' };
     if (!this.#isTerminal) return position;
     const { packetSize } = this.#line;
     const packets = packetSize === 0 ? '' : ` Keys are sent in packets of ${packetSize} bytes.`;
-    const name = requested == null ? '' : `${safeText(requested.portName)} ${settingsText(requested)}`;
+    const name = `${safeText(requested.portName)} ${settingsText(requested)}`;
     await this.#screen.notice(`${name}, ${this.#portState}. Ctrl-] leaves, Ctrl-T ? lists the keys.${packets}`);
     return position;
   }

@@ -194,8 +194,8 @@ export function openConfig(port: string, short: string | undefined, options: Ope
     portName: port,
     baudRate: options.baud ?? merged.baudRate,
     dataBits: options.dataBits ?? merged.dataBits,
-    parity: parities.indexOf(options.parity ?? merged.parity),
-    stopBits: stopBits.findIndex((count) => String(count) === (options.stopBits ?? String(merged.stopBits))),
+    parity: options.parity === undefined ? merged.parity : parities.indexOf(options.parity),
+    stopBits: options.stopBits === undefined ? merged.stopBits : stopBits.map(String).indexOf(options.stopBits),
     packetSize: options.packetSize,
   };
 }

@@ -1,4 +1,5 @@
 /** Standard output and error of a command: waits when the reader is slow, and ends quietly when the reader has gone. */
+import { once } from 'node:events';
 import { systemCode } from '../../shared/base/errors.ts';
 import { fileFailure } from '../input.ts';
 import type { CliOutput } from '../io.ts';
@@ -14,13 +15,14 @@ const usualColumns = 80;
 export class Output {
   readonly #stream: CliOutput;
   #error: Error | undefined;
-  readonly #listeners: (() => void)[] = [];
+  /** Nothing more will be taken. */
+  readonly #ended = new AbortController();
 
   constructor(stream: CliOutput) {
     this.#stream = stream;
     stream.on('error', this.#onError);
     // The stream of a pager that has ended is destroyed without an error, and never drains.
-    stream.on('close', this.#wake);
+    stream.on('close', this.#onClose);
   }
 
   get isTerminal(): boolean {
@@ -36,15 +38,7 @@ export class Output {
   async write(data: string | Uint8Array): Promise<void> {
     this.#check();
     if (data.length === 0 || this.#stream.write(data)) return;
-    await new Promise<void>((resolve) => {
-      const done = (): void => {
-        this.#stream.off('drain', done);
-        this.#listeners.splice(0);
-        resolve();
-      };
-      this.#listeners.push(done);
-      this.#stream.once('drain', done);
-    });
+    await once(this.#stream, 'drain', { signal: this.#ended.signal }).catch(() => undefined);
     this.#check();
   }
 
@@ -56,17 +50,15 @@ export class Output {
 
   release(): void {
     this.#stream.off('error', this.#onError);
-    this.#stream.off('close', this.#wake);
+    this.#stream.off('close', this.#onClose);
   }
 
   readonly #onError = (error: Error): void => {
     this.#error ??= error;
-    this.#wake();
+    this.#onClose();
   };
 
-  readonly #wake = (): void => {
-    for (const wake of this.#listeners.splice(0)) wake();
-  };
+  readonly #onClose = (): void => this.#ended.abort();
 
   #check(): void {
     if (this.#error === undefined && this.#stream.destroyed) throw new OutputClosed();

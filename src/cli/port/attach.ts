@@ -2,18 +2,16 @@
 import { lstatSync, readlinkSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import type { Timer } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
-import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
 import { retryPause } from '../line/reader.ts';
-import { parseSettings } from '../line/settings.ts';
+import { parseSettings, type Settings } from '../line/settings.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Args, Call } from '../shell.ts';
 import type { PtySettings, SerialPty } from './pty.ts';
 import { endText, isGone, type RemotePort, type TakenPort, takePort } from './remote-port.ts';
-import type { Settings } from './rfc2217.ts';
 
 const options = [
   option('--link <path>', 'a name for the port that stays the same, such as ~/dev/ttyBOX7'),
@@ -66,7 +64,8 @@ class Attachment {
     if (process.platform !== 'linux') throw usageFailure('attach runs on Linux', 'Elsewhere: lineside rfc2217.');
     if (call.json) throw usageFailure('attach has no JSON');
     this.#call = call;
-    this.#asked = askedSettings(settings ?? call.profile()?.settings);
+    const asked = settings ?? call.profile()?.settings;
+    this.#asked = asked === undefined ? {} : parseSettings(asked);
   }
 
   async run(): Promise<number> {
@@ -206,16 +205,6 @@ async function loadPty() {
     const next = 'Install lineside-client with its optional packages, or use lineside rfc2217.';
     throw new CliFailure('refused', 'NO_LIBRARY', safeText(why), { next, cause: error });
   }
-}
-
-function askedSettings(text: string | undefined): Partial<Settings> {
-  if (text === undefined) return {};
-  const { parity, stopBits: stops, ...rest } = parseSettings(text);
-  return {
-    ...rest,
-    ...(parity !== undefined && { parity: parities.indexOf(parity) }),
-    ...(stops !== undefined && { stopBits: stopBits.indexOf(stops) }),
-  };
 }
 
 /**

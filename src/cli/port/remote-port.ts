@@ -3,12 +3,11 @@ import { type Client, ClientError } from 'nice-grpc';
 import { endsWithin, systemClock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { LineServiceDefinition, lineside } from '../../shared/proto/services.ts';
-import { checkAnswer } from '../connection/service.ts';
+import { checkAnswer, noOpenPort } from '../connection/service.ts';
 import { CliFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { portStateName } from '../output/json.ts';
 import type { Call } from '../shell.ts';
-import { type Settings, settingsOf } from './rfc2217.ts';
 
 /** What programs write waits here until the box has taken it, at most so much, in at most so many packets and commands. */
 export const maxUnansweredBytes = 64 * 1024;
@@ -191,7 +190,7 @@ export interface TakenPort {
   readonly remote: RemotePort;
   /** With it the hold is taken up again. */
   readonly ticket: string;
-  readonly settings: Settings;
+  readonly settings: lineside.v1.EffectiveSettings;
   /** "/dev/ttyUSB0". */
   readonly name: string;
 }
@@ -204,8 +203,8 @@ export async function takePort(
   ticket = '',
 ): Promise<TakenPort> {
   const { requested, effective } = await call.line(({ line }, options) => line.getStatus({}, options));
-  if (requested == null || effective == null) checkAnswer({ status: 4, error: 'no port is open' });
-  if (requested?.packetSize)
+  if (requested === null || effective === null) throw noOpenPort();
+  if (requested.packetSize !== 0)
     throw new CliFailure('refused', 'PACKET_SIZE', `the port is open for packets of ${requested.packetSize} bytes`, {
       next: 'Open it without --packet-size: programs send any number of bytes.',
     });
@@ -213,8 +212,7 @@ export async function takePort(
   const remote = new RemotePort(line, events);
   remote.receive(modemLines);
   try {
-    const settings = settingsOf(effective ?? {});
-    return { remote, ticket: await remote.hold(ticket), settings, name: safeText(requested?.portName ?? '') };
+    return { remote, ticket: await remote.hold(ticket), settings: effective, name: safeText(requested.portName) };
   } catch (error) {
     await remote.end();
     throw error;

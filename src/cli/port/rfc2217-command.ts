@@ -5,19 +5,21 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
+import { isLoopback, parseHost } from '../connection/endpoint.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
 import { endText, isGone, maxUnansweredBytes, type RemotePort, takePort } from './remote-port.ts';
-import { checkTelnet, Rfc2217, settingsOf } from './rfc2217.ts';
+import { checkTelnet, Rfc2217 } from './rfc2217.ts';
 
+const usualPort = 2217;
 /** A program answers the negotiation at once; a connection that says nothing is not to keep others out. */
 const maxSilenceMs = 10_000;
 
 const options = [
   option('--listen <address>', 'where programs connect to: host:port, or :port for 127.0.0.1', {
-    usual: '127.0.0.1:2217',
+    usual: `127.0.0.1:${usualPort}`,
   }),
   option('--replace', 'a program that connects takes the place of the one before, instead of being refused'),
   option('--beyond-loopback', 'allow an address that other machines reach: there is no password'),
@@ -39,7 +41,8 @@ export const rfc2217Commands: readonly Entry[] = [
 ];
 
 async function serve(call: Call<Options>): Promise<number> {
-  const { host, port } = addressOf(call.options.listen);
+  const { listen } = call.options;
+  const { host, port } = parseHost(listen.startsWith(':') ? `127.0.0.1${listen}` : listen, usualPort, 0);
   if (!isLoopback(host) && call.options.beyondLoopback !== true)
     throw usageFailure(
       `--listen: ${host} can be reached by other machines`,
@@ -179,7 +182,7 @@ class Client {
   #event(protocol: Rfc2217, { modemLines, lineErrors, settings, lostBytes }: lineside.v1.LineEvent): void {
     if (modemLines != null) protocol.modemLines(modemLines);
     if (lineErrors != null) protocol.lineErrors(lineErrors);
-    if (settings != null) protocol.settingsAre(settingsOf(settings));
+    if (settings != null) protocol.settingsAre(settings);
     if (lostBytes != null)
       void this.#call.err.write(
         `${counted(lostBytes, 'byte')} were not taken in time and are in the box's log alone\n`,
@@ -199,16 +202,6 @@ function firstBytes(socket: Socket, clock: Clock): Promise<Buffer | undefined> {
     socket.once('close', () => done());
     socket.once('data', done);
   });
-}
-
-function addressOf(text: string): { readonly host: string; readonly port: number } {
-  const [, host = '', port = ''] = /^(.*):(\d{1,5})$/.exec(text) ?? [];
-  if (port === '' || Number(port) > 65_535) throw usageFailure(`--listen: ${text} is not host:port`);
-  return { host: host.replace(/^\[(.*)\]$/, '$1') || '127.0.0.1', port: Number(port) };
-}
-
-function isLoopback(host: string): boolean {
-  return /^(127(\.\d{1,3}){3}|::1|localhost)$/.test(host);
 }
 
 async function listening(server: Server, host: string, port: number): Promise<void> {

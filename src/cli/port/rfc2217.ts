@@ -9,17 +9,11 @@ type Modem = Partial<Record<'dtr' | 'rts' | Incoming, boolean | null>>;
 export interface ControlledPort {
   send(bytes: Uint8Array): Promise<unknown>;
   /** Rejects with PortRefusal where the box refuses it. */
-  command(command: Command): Promise<lineside.v1.CommandResult.$Properties>;
+  command(command: Command): Promise<{ readonly effective?: Settings | null }>;
 }
 
-export interface Settings {
-  readonly baudRate: number;
-  readonly dataBits: number;
-  /** Numbers of serial.Parity, serial.StopBits and FlowControl. */
-  readonly parity: number;
-  readonly stopBits: number;
-  readonly flowControl: number;
-}
+/** Numbers of serial.Parity, serial.StopBits and FlowControl. */
+type Settings = Pick<lineside.v1.EffectiveSettings, 'baudRate' | 'dataBits' | 'parity' | 'stopBits' | 'flowControl'>;
 
 const BINARY = 0;
 const ECHO = 1;
@@ -100,7 +94,7 @@ export class Rfc2217 {
   readonly #signature: string;
   readonly #onResume: () => void;
   readonly #parser = new TelnetParser();
-  #settings: Settings = settingsOf({});
+  #settings: Settings = new lineside.v1.EffectiveSettings();
   #comPort = false;
   readonly #said = new Set<string>();
   #modem: Modem = {};
@@ -272,7 +266,7 @@ export class Rfc2217 {
     const done = command === undefined ? undefined : this.#port.command(command);
     this.#asked = Promise.allSettled([done, this.#asked]).then(([outcome]) => {
       const effective = outcome.status === 'fulfilled' ? outcome.value?.effective : undefined;
-      if (effective != null) this.#settings = settingsOf(effective);
+      if (effective != null) this.#settings = effective;
       answer();
     });
   }
@@ -299,17 +293,6 @@ export function checkTelnet(first: Uint8Array): void {
   const [item] = new TelnetParser().push(first);
   // A command may be cut after its first byte.
   if (item === undefined ? first[0] !== IAC : item.kind !== 'negotiate') throw new Error('it does not speak telnet');
-}
-
-export function settingsOf(of: lineside.v1.EffectiveSettings.$Properties): Settings {
-  const { baudRate, dataBits, parity, stopBits, flowControl } = of;
-  return {
-    baudRate: baudRate ?? 0,
-    dataBits: dataBits ?? 8,
-    parity: parity ?? 0,
-    stopBits: stopBits ?? 0,
-    flowControl: flowControl ?? 0,
-  };
 }
 
 /** The change that a code of the RFC asks for; none: a question, or a code that is unknown. */
