@@ -43,14 +43,18 @@ export async function startBox(config: Toml = {}, dir = temporaryDirectory(), co
 }
 
 /** The same with an echo at the far end of the line. */
-export async function startEchoBox(): Promise<Box> {
-  const box = await startBox({}, undefined, false);
-  let written: Promise<unknown> = Promise.resolve();
-  box.pty.onData((bytes) => {
-    const copy = Buffer.from(bytes);
-    written = written.then(() => box.pty.write(copy));
-  });
+export async function startEchoBox(config: Toml = {}, dir?: string): Promise<Box> {
+  const box = await startBox(config, dir, false);
+  echo(box.pty);
   return box;
+}
+
+export function echo(pty: NamedPty): void {
+  let written: Promise<unknown> = Promise.resolve();
+  pty.onData((bytes) => {
+    const copy = Buffer.from(bytes);
+    written = written.then(() => pty.write(copy));
+  });
 }
 
 export async function logStatus(client: Client): Promise<lineside.v1.LogStatus.$Shape> {

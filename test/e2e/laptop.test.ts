@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, listening, ROOT, temporaryDirectory, writeConfig } from './daemon.ts';
-import { openPort } from './faults.ts';
+import { echo, openPort } from './faults.ts';
 import { type Both, startBoth } from './hub.ts';
 import { namedPty } from './pty.ts';
 import { PYTHON, startSeeing } from './python.ts';
@@ -129,11 +129,7 @@ async function startEchoBoxWithTls(dir: string): Promise<Both> {
   const server = authority.issue('server', '/CN=box');
   writeFileSync(join(dir, 'chain.pem'), Buffer.concat([server.cert, authority.root.cert]));
   const pty = namedPty(dir, 'port0', false);
-  let written: Promise<unknown> = Promise.resolve();
-  pty.onData((bytes) => {
-    const copy = Buffer.from(bytes);
-    written = written.then(() => pty.write(copy));
-  });
+  echo(pty);
   const configFile = writeConfig(dir, {
     serial: { extra_ports: [pty.portName] },
     log: { commit_ms: 50 },
