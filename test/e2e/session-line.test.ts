@@ -12,6 +12,7 @@ import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, startBox } from './faults.ts';
 import { unplug } from './pty.ts';
+import { startCli } from './run-cli.ts';
 
 const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_CLOSED } = lineside.v1.PortState;
 
@@ -290,5 +291,29 @@ test('a lost port, and one that is closed, are events; a command says that nothi
   await daemon.client.serial.close({});
   await until('the close', () => session.states().at(-1) === PORT_STATE_CLOSED);
   await session.port.end();
+  await daemon.stop();
+});
+
+test('monitor shows bytes of an unfinished chunk, and from the log what it did not take in time', async () => {
+  const { daemon, pty } = await startBox({ serial: { rx_gap_ms: 500 } });
+  const monitor = startCli(['monitor', '--config', daemon.configFile]);
+  await until('it receives', async () => (await daemon.client.line.getStatus({})).subscribers > 0);
+  pty.write(Buffer.from('no pause yet'));
+  await until('the bytes are shown', () => monitor.stdout() === 'no pause yet');
+  assert.equal((await everythingAfter(daemon.client, 0)).length, 0, 'the log has whole chunks alone');
+  monitor.process.kill('SIGSTOP');
+  const lines = Array.from({ length: 200_000 }, (_, n) => `line ${n}\n`);
+  const bytes = Buffer.from(lines.join(''));
+  for (let at = 0; at < bytes.length; at += 4_000)
+    await pty.write(bytes.subarray(at, at + 4_000), AbortSignal.timeout(10_000));
+  monitor.process.kill('SIGCONT');
+  await until('the last line is shown', () => monitor.stdout().endsWith('line 199999\n'));
+  assert.match(monitor.stderr(), /bytes were not shown in time/);
+  const shown = new Set(monitor.stdout().split(/(?<=\n)/));
+  assert.deepEqual(
+    lines.filter((line, n) => n > 0 && !shown.has(line)),
+    [],
+  );
+  assert.equal(await monitor.end(), 0);
   await daemon.stop();
 });

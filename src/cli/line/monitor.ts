@@ -168,6 +168,7 @@ class Monitor {
       broken: (failure: Error) => notice(`connection lost: ${failure.message}. Trying again.`),
       restored: () => notice('connected again'),
       lost: (failure: Error) => notice(`entries are missing here: ${failure.message}`),
+      behind: () => notice('bytes were not shown in time: the log of the box is shown from the last chunk on'),
       received: (bytes: Uint8Array) => this.#received(bytes),
       log: (batch: lineside.v1.LogBatch, isLive: boolean) => this.#show(batch, isLive),
       portState: (state: lineside.v1.PortState) => this.#portChanged(portStateName(state)),

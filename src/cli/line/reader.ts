@@ -208,6 +208,8 @@ interface LiveEvents extends ReaderEvents {
   /** `isLive`: what the port received in it comes, or came, by received() too. */
   log(batch: lineside.v1.LogBatch, isLive: boolean): Promise<void>;
   portState(state: lineside.v1.PortState): Promise<void>;
+  /** Received bytes were not taken in time; the log is handed over again from its last batch on. */
+  behind(): Promise<void>;
 }
 
 type LiveSettings = Pick<LinkSettings, 'clock' | 'stop'> & { readonly events: LiveEvents };
@@ -232,7 +234,8 @@ export class LiveSession {
     this.#position = position;
     this.#stop = stop;
     this.#events = events;
-    const lost = (failure: CliFailure): void | Promise<void> => (this.#isBehind ? undefined : events.lost(failure));
+    const lost = (failure: CliFailure): void | Promise<void> =>
+      this.#isBehind ? events.behind() : events.lost(failure);
     const settings = { clock, stop, events: { ...events, lost } };
     this.#link = new Link(service, { ...settings, retries: Number.POSITIVE_INFINITY, follow: true });
   }
