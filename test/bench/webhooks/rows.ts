@@ -143,7 +143,8 @@ async function backlogSeconds(subscriber: Subscriber, count: number, silent = 0)
 
 /** Two runs of the same program differ by as much. */
 const FLAT_MB = 10;
-const IDLE_MS = 10_000;
+/** A reading each second: garbage comes and goes. */
+const READINGS = 10;
 
 /** Enough for a file that is checked in the background after the start, as the large one is. */
 const FEW = 60_000;
@@ -152,18 +153,8 @@ const waiting: Row = {
   name: 'waiting',
   async run({ quick, say }) {
     const [rounds, many, delivered] = quick ? [1, 200_000, 500] : [3, 1_000_000, 5_000];
-    const subscriber = await startSubscriber(delivered);
-    const resident = async (deliveries: number): Promise<number> => {
-      const { caFile: subscribersCa, url } = subscriber;
-      const seed = (dir: string): void => seedDeliveries(dir, { deliveries, url });
-      return withHub({ subscribersCa, seed }, async (hub) => {
-        await subscriber.claim();
-        await sleep(IDLE_MS);
-        return residentOf(hub.pid()).all;
-      });
-    };
-    const found = await inTurns({ rounds }, { few: () => resident(FEW), many: () => resident(many) });
-    await subscriber.close();
+    const resident = (deliveries: number) => (): Promise<number> => residentDelivering(deliveries, delivered);
+    const found = await inTurns({ rounds }, { few: resident(FEW), many: resident(many) });
     say(`MB with ${FEW} waiting: ${rounded(found.few)}; with ${many}: ${rounded(found.many)}`);
     const difference = median(found.many) - median(found.few);
     return [
@@ -176,6 +167,23 @@ const waiting: Row = {
     ];
   },
 };
+
+/** Once so many are delivered, and while more are. The subscriber counts those of this hub alone. */
+async function residentDelivering(deliveries: number, delivered: number): Promise<number> {
+  const subscriber = await startSubscriber(delivered);
+  const { caFile: subscribersCa, url } = subscriber;
+  const seed = (dir: string): void => seedDeliveries(dir, { deliveries, url });
+  const readings: number[] = [];
+  await withHub({ subscribersCa, seed }, async (hub) => {
+    await subscriber.claim();
+    while (readings.length < READINGS) {
+      await sleep(1_000);
+      readings.push(residentOf(hub.pid()).all);
+    }
+  });
+  await subscriber.close();
+  return median(readings);
+}
 
 // What the card has to bear for webhooks: bytes written for each delivery planned, sent and recorded.
 

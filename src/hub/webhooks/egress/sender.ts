@@ -5,8 +5,8 @@ import { request as httpsRequest, type RequestOptions } from 'node:https';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
 import type { Request } from 'got';
-import type { Clock } from '../../../shared/base/clock.ts';
-import { messageOf } from '../../../shared/base/errors.ts';
+import { type Clock, withLimit } from '../../../shared/base/clock.ts';
+import { LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
 import type { Secrets } from '../subscriptions/subscription.ts';
 import {
@@ -75,19 +75,18 @@ export class Sender {
   async send(to: Destination, secrets: Secrets, message: Message, signal: AbortSignal): Promise<Outcome> {
     const { clock, timeoutMs } = this.#options;
     const begunMs = clock.monoMs();
-    const attempt = new Attempt(hostOf(to.url), timeoutMs, clock, signal);
+    const attempt = new Attempt(hostOf(to.url), timeoutMs, signal);
     try {
-      const reply = await unlessAborted(
-        this.#deliver(to, this.#headers(secrets, message), message.body, attempt),
-        attempt.signal,
-      );
+      // got does not always remove its listener, so a signal of AbortSignal.any would keep the whole request: some 10 KB for each.
+      const reply = await withLimit(clock, timeoutMs, signal, (limited) => {
+        attempt.signal = limited;
+        return unlessAborted(this.#deliver(to, this.#headers(secrets, message), message.body, attempt), limited);
+      });
       return outcomeOf(reply, attempt.host, clock.monoMs() - begunMs);
     } catch (error) {
       const failure = attempt.failureBy(error);
       this.#tidy(attempt, failure, error);
       return failedOutcome(failure, attempt.status, clock.monoMs() - begunMs);
-    } finally {
-      attempt.end();
     }
   }
 
@@ -171,7 +170,7 @@ function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : 'the URL';
 }
 
-/** The state of an attempt; its timeout or its caller ends it. */
+/** The state of an attempt. */
 class Attempt implements RequestContext {
   readonly host: string;
   target: Target = { hostname: '', port: 0, addresses: [] };
@@ -181,31 +180,25 @@ class Attempt implements RequestContext {
   /** At least one byte of an answer was received. */
   answered = false;
   status: number | undefined;
-  readonly signal: AbortSignal;
-  readonly #late = new AbortController();
+  /** Its caller's; then of its timeout, too. */
+  signal: AbortSignal;
   readonly #timeoutMs: number;
-  readonly #timer: { cancel(): void };
   readonly #caller: AbortSignal;
 
-  constructor(host: string, timeoutMs: number, clock: Clock, caller: AbortSignal) {
+  constructor(host: string, timeoutMs: number, caller: AbortSignal) {
     this.host = host;
-    this.signal = AbortSignal.any([caller, this.#late.signal]);
+    this.signal = caller;
     this.#timeoutMs = timeoutMs;
     this.#caller = caller;
-    this.#timer = clock.timer(timeoutMs, () => this.#late.abort());
   }
 
   failureBy(error: unknown): Failure {
-    if (this.#late.signal.aborted) {
+    if (error instanceof LinesideError && error.code === 'REQUEST_TIMEOUT') {
       const late = lateIn(this.phase, this.host, this.#timeoutMs);
       // A kept connection looks established even when the network is down.
       return this.reused && !this.answered ? { ...late, unreached: true } : late;
     }
     return this.#caller.aborted ? cancelled : failureOf(error, this.phase, this.host);
-  }
-
-  end(): void {
-    this.#timer.cancel();
   }
 }
 
