@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import Long from 'long';
 import { until } from '../../shared/base/wait.fixture.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import { run, start, testFiles } from '../drive.fixture.ts';
 import { httpSocket, hub, hubForEach } from '../hub/fake-hub.fixture.ts';
-import type { JsonObject } from '../output/json.ts';
+import { type JsonObject, statusJson } from '../output/json.ts';
 import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
+import { statusText } from './status.ts';
 import { Terminal } from './terminal.fixture.ts';
 
 const files = testFiles();
@@ -155,5 +157,71 @@ describe('a terminal', () => {
     assert.ok(direct.screen.includes('RX') && !direct.screen.includes('paged:'));
     for (const PAGER of ['/nonexistent', 'true', 'cat', ''])
       assert.equal(await new Terminal(['log'], { PAGER }).end(), 'status 0 restored', PAGER);
+  });
+});
+
+const gap = (first: number, last: number): lineside.v1.LogGap =>
+  lineside.v1.LogGap.create({
+    firstId: Long.fromNumber(first, true),
+    lastId: Long.fromNumber(last, true),
+    entries: Long.fromNumber(last - first + 1, true),
+    bytes: Long.fromNumber(4567, true),
+    fromMs: Long.fromNumber(1_700_000_000_000, true),
+    toMs: Long.fromNumber(1_700_000_300_000, true),
+    reason: 'disk full',
+  });
+describe('the status in words', () => {
+  const decoded = (status: Record<string, unknown>): lineside.v1.LineStatus =>
+    lineside.v1.LineStatus.decode(lineside.v1.LineStatus.encode(lineside.v1.LineStatus.fromObject(status)).finish());
+  const full = decoded({
+    portState: 3,
+    portStateAgeMs: Long.fromNumber(185_000),
+    requested: { portName: '/dev/serial/by-id/x', baudRate: 9600, dataBits: 8, packetSize: 8 },
+    effective: { baudRate: 9615, dataBits: 8, driver: 'ftdi_sio' },
+    currentPortName: '/dev/ttyUSB1',
+    counters: {
+      rxBytes: Long.fromNumber(1234),
+      rxChunks: Long.fromNumber(1),
+      losses: Long.fromNumber(1),
+      reopens: Long.fromNumber(1),
+    },
+    kernel: { frame: 2 },
+    log: {
+      state: 2,
+      error: 'no space left',
+      firstId: Long.fromNumber(1001),
+      lastId: Long.fromNumber(2345),
+      lostEntries: Long.fromNumber(123),
+      gaps: [gap(2, 124)],
+    },
+    version: '1.2.3',
+    configurationRefused: 'log.commit_ms, line 7',
+  });
+
+  it('says all that matters, in words', () => {
+    const text = statusText(full, 0);
+    for (const part of [
+      /^Port +open \/dev\/serial\/by-id\/x \(now \/dev\/ttyUSB1\), for 3 min 5 s$/m,
+      /^Settings +9600,8N1, packets of 8 bytes \(the kernel says 9615,8N1\), driver ftdi_sio$/m,
+      /^Received +1,234 bytes in 1 chunk, /m,
+      /^Losses +the port was lost 1 time and came back 1 time$/m,
+      /^Driver +frame 2, overrun 0/m,
+      /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,
+      /123 entries \(4,567 bytes\) not stored: disk full/,
+      /^Configuration +REFUSED at the last reload, the one of before is in use: log\.commit_ms, line 7$/m,
+      /^Service +lineside 1\.2\.3/m,
+    ]) {
+      assert.match(text, part);
+    }
+    for (const line of statusText(full, 60).trimEnd().split('\n')) assert.ok(line.length <= 60, line);
+  });
+
+  it('says that the clock is not set, or what became of the times before', () => {
+    const { CLOCK_STATE_SET, CLOCK_STATE_NOT_SET } = lineside.v1.ClockState;
+    assert.match(statusText(decoded({ clock: { state: CLOCK_STATE_NOT_SET } }), 0), /^Clock +NOT SET since/m);
+    const corrected = decoded({ clock: { state: CLOCK_STATE_SET, correctedByMs: Long.fromNumber(-266_400_000) } });
+    assert.match(statusText(corrected, 0), /^Clock +set; earlier .* by -3 d 2 h$/m);
+    assert.deepEqual(statusJson(corrected, true)['clock'], { state: 'set', correctedByMs: -266_400_000 });
+    assert.doesNotMatch(statusText(decoded({ clock: { state: CLOCK_STATE_SET } }), 0), /Clock/);
   });
 });

@@ -2,35 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
-import { logStates, parities, portStates, stopBits } from '../shared/proto/line-status.ts';
-import { lineside, serial } from '../shared/proto/services.ts';
-import {
-  chosenEndpoint,
-  type Face,
-  hubFace,
-  lineFace,
-  type Profile,
-  parseHost,
-  sourceOf,
-} from './connection/endpoint.ts';
-import { drivesTerminal } from './drive.fixture.ts';
-import { CliFailure, exitStatus, exitStatusTable, failureLine } from './failure.ts';
-import { parsePosition } from './line/log.ts';
-import { openConfig } from './line/port.ts';
-import { parseSettings, settingsText } from './line/settings.ts';
-import { statusText } from './line/status.ts';
-import { EntryPrinter, type LogItem, logItems, rowBytes } from './output/entries.ts';
-import {
-  asciiColumn,
-  escapedText,
-  liveText,
-  parseHex,
-  plainHex,
-  safeText,
-  spacedHex,
-  textBytes,
-} from './output/hex.ts';
-import { entryJson, statusJson } from './output/json.ts';
+import { lineside } from '../../shared/proto/services.ts';
+import { drivesTerminal } from '../drive.fixture.ts';
+import { CliFailure, exitStatus, exitStatusTable, failureLine } from '../failure.ts';
+import { parsePosition } from '../line/log.ts';
+import { EntryPrinter, type LogItem, logItems, rowBytes } from './entries.ts';
+import { asciiColumn, escapedText, liveText, parseHex, plainHex, safeText, spacedHex, textBytes } from './hex.ts';
+import { entryJson } from './json.ts';
 import {
   byteSize,
   exact,
@@ -42,8 +20,8 @@ import {
   spanText,
   utcTime,
   wholeNumber,
-} from './output/numbers.ts';
-import { cut, table } from './output/table.ts';
+} from './numbers.ts';
+import { cut, table } from './table.ts';
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
 process.env['TZ'] = 'UTC';
@@ -174,133 +152,6 @@ describe('numbers and times', () => {
   });
 });
 
-describe('line settings', () => {
-  it('reads and writes the short form', () => {
-    assert.deepEqual(parseSettings('115200,8N1'), { baudRate: 115_200, dataBits: 8, parity: 0, stopBits: 0 });
-    assert.deepEqual(parseSettings('300/5m1.5'), { baudRate: 300, dataBits: 5, parity: 3, stopBits: 1 });
-    assert.deepEqual(parseSettings('9600'), { baudRate: 9600 });
-    const wrong = {
-      fast: 'speed',
-      '': 'speed',
-      '9600,9N1': 'not 9',
-      '9600,8X1': 'not X',
-      '9600,8N3': 'not 3',
-      '9600,8N1.': 'not 1.',
-    };
-    for (const [text, named] of Object.entries({ ...wrong, '96000000000': '96000000000 baud' })) {
-      assert.throws(
-        () => parseSettings(text),
-        (error) => isUsage(error) && error instanceof CliFailure && error.message.includes(named),
-        text,
-      );
-    }
-    assert.equal(settingsText({ baudRate: 9600, dataBits: 7, parity: 4, stopBits: 1 }), '9600,7S1.5');
-    assert.equal(openConfig('/dev/x', '9600,7E1', { parity: 'odd', packetSize: 0, flowControl: 'none' }).parity, 2);
-  });
-
-  it('numbers parities, stop bits and states as the contract does', () => {
-    const { PortState, LogState } = lineside.v1;
-    for (const [names, numbers, prefix] of [
-      [parities, serial.Parity, 'PARITY'],
-      [portStates, PortState, 'PORT_STATE'],
-      [logStates, LogState, 'LOG_STATE'],
-    ] as const)
-      for (const [at, name] of names.entries())
-        assert.equal(numbers[at], `${prefix}_${name.toUpperCase().replace('UNKNOWN', 'UNSPECIFIED')}`);
-    const bits = stopBits.map((_, at) => serial.StopBits[at]);
-    assert.deepEqual(bits, ['STOPBITS_ONE', 'STOPBITS_ONE_POINT_FIVE', 'STOPBITS_TWO']);
-  });
-});
-
-type Options = Parameters<typeof chosenEndpoint>[0];
-
-function endpointOf(options: Options, env: Record<string, string>, face: Face, usual?: Profile) {
-  const find = (name: string | undefined): Profile | undefined => (name === 'p' ? profile : usual);
-  return chosenEndpoint(options, sourceOf(options, env, face, find), face);
-}
-const profile: Profile = { host: 'press', fingerprint: 'ab'.repeat(32), tokenFile: 'pt', httpPort: 99 };
-
-describe('the address of the service', () => {
-  const cases: readonly [Options, Record<string, string>, string | undefined][] = [
-    [
-      { profile: 'p' },
-      { LINESIDE_HOST: 'x', LINESIDE_TOKEN_FILE: 't', LINESIDE_SOCKET: '/b' },
-      'tls press 50051 token pt',
-    ],
-    [{ profile: 'p', host: '127.0.0.1' }, {}, 'tls 127.0.0.1 50051 token pt'],
-    [{ profile: 'p', tokenFile: 'own' }, {}, 'tls press 50051 token own'],
-    [{ profile: 'p', plaintext: true }, {}, 'plain press 50051'],
-    [{}, { LINESIDE_PROFILE: 'p', LINESIDE_TOKEN_FILE: 't' }, 'tls press 50051 token pt'],
-    [{ host: 'box' }, { LINESIDE_PROFILE: 'p' }, 'tls box 50051'],
-    [{ config: 'f' }, { LINESIDE_PROFILE: 'p' }, undefined],
-    [{}, {}, undefined],
-    [{ socket: '/a' }, { LINESIDE_HOST: 'x' }, 'unix /a'],
-    [{}, { LINESIDE_SOCKET: '/b' }, 'unix /b'],
-    [{ config: 'f' }, { LINESIDE_SOCKET: '/b', LINESIDE_HOST: 'x' }, undefined],
-    [{}, { LINESIDE_HOST: 'box:1', LINESIDE_SOCKET: '' }, 'tls box 1'],
-    [{ host: 'box' }, { LINESIDE_SOCKET: '/b' }, 'tls box 50051'],
-    [{ host: '127.0.0.1' }, {}, 'plain 127.0.0.1 50051'],
-    [{ host: '[::1]:7', tls: true }, {}, 'tls ::1 7'],
-    [{ host: 'localhost', ca: 'ca.pem' }, {}, 'tls localhost 50051'],
-    [{ host: 'box', plaintext: true }, { LINESIDE_TOKEN_FILE: 't' }, 'plain box 50051'],
-    [{ host: 'box', tokenFile: 't' }, {}, 'tls box 50051 token t'],
-    [{ host: 'box' }, { LINESIDE_TOKEN_FILE: 't' }, 'tls box 50051 token t'],
-    [{ host: '127.0.0.1', fingerprint: 'ab'.repeat(32) }, {}, 'tls 127.0.0.1 50051'],
-    [{ host: '127.0.0.1' }, { LINESIDE_FINGERPRINT: 'ab'.repeat(32) }, 'plain 127.0.0.1 50051'],
-  ];
-  for (const [options, env, expected] of cases) {
-    it(`${JSON.stringify(options)} with ${JSON.stringify(env)}`, () => {
-      const found = endpointOf(options, env, lineFace);
-      const shown =
-        found === undefined
-          ? undefined
-          : found.kind === 'unix'
-            ? `unix ${found.path}`
-            : `${found.tls === undefined ? 'plain' : 'tls'} ${found.host} ${found.port}${found.tokenFile === undefined ? '' : ` token ${found.tokenFile}`}`;
-      assert.equal(shown, expected);
-    });
-  }
-
-  it('refuses what contradicts itself or would show a token', () => {
-    for (const options of [
-      { socket: '/a', host: 'b' },
-      { host: 'box', plaintext: true, tls: true },
-      { host: 'box', plaintext: true, tokenFile: 't' },
-      { host: 'box', cert: 'c' },
-      { profile: 'p', socket: '/a' },
-      { profile: 'p', config: 'f' },
-      { profile: 'p', cert: 'c' },
-      { tokenFile: 't' },
-      { host: 'a b' },
-      { host: 'box:0' },
-      { host: 'box:70000' },
-    ]) {
-      assert.throws(() => endpointOf(options, {}, lineFace), isUsage, JSON.stringify(options));
-    }
-    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_SOCKET: '/b' }, lineFace), isUsage);
-    // The socket of one interface means this machine for both: the default profile is not asked.
-    assert.equal(endpointOf({}, { LINESIDE_HTTP_SOCKET: '/h' }, lineFace, profile), undefined);
-    const usual = endpointOf({}, {}, hubFace, profile);
-    assert.deepEqual(usual?.kind === 'tcp' && [usual.host, usual.port, usual.tokenFile], ['press', 99, 'pt']);
-    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_PROFILE: 'p' }, lineFace), isUsage);
-    assert.deepEqual(parseHost('fe80::1', 50_051), { host: 'fe80::1', port: 50_051 });
-    const box = { LINESIDE_HOST: '127.0.0.1:50052', LINESIDE_SOCKET: '/line' };
-    const hub = endpointOf({}, box, hubFace);
-    assert.deepEqual(hub, { kind: 'tcp', host: '127.0.0.1', port: 8080, tls: undefined, tokenFile: undefined });
-    const ports = ['box', 'box:9', '[2001:db8::1]'].map((host) => {
-      const [given, variable] = [endpointOf({ host }, {}, hubFace), endpointOf({}, { LINESIDE_HOST: host }, hubFace)];
-      return [given, variable].map((found) => (found?.kind === 'tcp' ? found.port : 0));
-    });
-    assert.deepEqual(ports, [
-      [8443, 8443],
-      [9, 8443],
-      [8443, 8443],
-    ]);
-    assert.deepEqual(endpointOf({}, { LINESIDE_HTTP_SOCKET: '/hub' }, hubFace), { kind: 'unix', path: '/hub' });
-    assert.throws(() => endpointOf({}, { LINESIDE_HOST: 'a', LINESIDE_HTTP_SOCKET: '/b' }, hubFace), isUsage);
-  });
-});
-
 const entry = (
   id: number,
   dir: 0 | 1,
@@ -419,62 +270,6 @@ describe('log entries', () => {
       dir: 'tx',
       base64: 'YQ==',
     });
-  });
-});
-
-describe('the status', () => {
-  const decoded = (status: Record<string, unknown>): lineside.v1.LineStatus =>
-    lineside.v1.LineStatus.decode(lineside.v1.LineStatus.encode(lineside.v1.LineStatus.fromObject(status)).finish());
-  const full = decoded({
-    portState: 3,
-    portStateAgeMs: Long.fromNumber(185_000),
-    requested: { portName: '/dev/serial/by-id/x', baudRate: 9600, dataBits: 8, packetSize: 8 },
-    effective: { baudRate: 9615, dataBits: 8, driver: 'ftdi_sio' },
-    currentPortName: '/dev/ttyUSB1',
-    counters: {
-      rxBytes: Long.fromNumber(1234),
-      rxChunks: Long.fromNumber(1),
-      losses: Long.fromNumber(1),
-      reopens: Long.fromNumber(1),
-    },
-    kernel: { frame: 2 },
-    log: {
-      state: 2,
-      error: 'no space left',
-      firstId: Long.fromNumber(1001),
-      lastId: Long.fromNumber(2345),
-      lostEntries: Long.fromNumber(123),
-      gaps: [gap(2, 124)],
-    },
-    version: '1.2.3',
-    configurationRefused: 'log.commit_ms, line 7',
-  });
-
-  it('says all that matters, in words', () => {
-    const text = statusText(full, 0);
-    for (const part of [
-      /^Port +open \/dev\/serial\/by-id\/x \(now \/dev\/ttyUSB1\), for 3 min 5 s$/m,
-      /^Settings +9600,8N1, packets of 8 bytes \(the kernel says 9615,8N1\), driver ftdi_sio$/m,
-      /^Received +1,234 bytes in 1 chunk, /m,
-      /^Losses +the port was lost 1 time and came back 1 time$/m,
-      /^Driver +frame 2, overrun 0/m,
-      /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,
-      /123 entries \(4,567 bytes\) not stored: disk full/,
-      /^Configuration +REFUSED at the last reload, the one of before is in use: log\.commit_ms, line 7$/m,
-      /^Service +lineside 1\.2\.3/m,
-    ]) {
-      assert.match(text, part);
-    }
-    for (const line of statusText(full, 60).trimEnd().split('\n')) assert.ok(line.length <= 60, line);
-  });
-
-  it('says that the clock is not set, or what became of the times before', () => {
-    const { CLOCK_STATE_SET, CLOCK_STATE_NOT_SET } = lineside.v1.ClockState;
-    assert.match(statusText(decoded({ clock: { state: CLOCK_STATE_NOT_SET } }), 0), /^Clock +NOT SET since/m);
-    const corrected = decoded({ clock: { state: CLOCK_STATE_SET, correctedByMs: Long.fromNumber(-266_400_000) } });
-    assert.match(statusText(corrected, 0), /^Clock +set; earlier .* by -3 d 2 h$/m);
-    assert.deepEqual(statusJson(corrected, true)['clock'], { state: 'set', correctedByMs: -266_400_000 });
-    assert.doesNotMatch(statusText(decoded({ clock: { state: CLOCK_STATE_SET } }), 0), /Clock/);
   });
 });
 
