@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { type Clock, endsWithin, pause } from '../../shared/base/clock.ts';
-import { messageOf } from '../../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { DamagedError } from '../../shared/base/log-block.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
@@ -166,9 +166,12 @@ export class SerialLog implements LineRecorder {
     this.#commit.addEvent({ ...event, atMs: this.#o.clock.wallMs(), ...stamped });
   }
 
-  /** Those that are stored, in the order of their ids. */
+  /** Those that are stored, in the order of their ids. Rejects with NOT_READY. */
   async events(request: EventsRequest): Promise<RecordedEvent[]> {
-    const stored = await this.#store.call('events', request);
+    const stored = await this.#store.call('events', request).catch((error: unknown) => {
+      this.#commit.report(error);
+      throw new LinesideError('NOT_READY', `the log cannot be read now: ${messageOf(error)}`, { cause: error });
+    });
     return stored.map(({ id, afterId, kind, by, detail, atMs, ...stamped }) => {
       const { clock, correctionMs } = this.#marks.segments.markOfStamp(stamped);
       return { id, afterEntryId: afterId, kind, by, detail, timestampMs: correct(atMs, correctionMs), clock };

@@ -77,6 +77,27 @@ test('line errors come and go in the midst of a stream, and while reading pauses
   await device.close();
 });
 
+test('line errors are switched, and what arrived is taken, while reading pauses: it comes once', async (t) => {
+  const { pty, device, received } = await openRig(t);
+  const sent: number[] = [];
+  const write = async (): Promise<void> => {
+    sent.push(1, 255, 255, 2);
+    await pty.write(Buffer.from([1, 255, 255, 2]));
+  };
+  for (const step of [() => device.markErrors(true), () => device.takeArrived(), () => device.markErrors(false)]) {
+    device.pauseReading();
+    await write();
+    await until('it is there', () => pty.unread() > 0);
+    step();
+    assert.equal(received.bytes, sent.length);
+    device.resumeReading();
+    await write();
+    await until('it arrives', () => received.bytes >= sent.length);
+  }
+  assert.equal(received.hash.digest('hex'), sha256(Buffer.from(sent)));
+  await device.close();
+});
+
 test('bytes that arrived between open and start are not lost', async (t) => {
   const pty = ptyOf(t);
   const device = await openTty(ptyPort(pty), eightNone);
