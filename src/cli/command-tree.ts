@@ -39,15 +39,20 @@ export function notesOf(command: Command): string {
 
 /** The command that a command line names, as far as its words are understood. */
 export function namedCommand(program: Command, argv: readonly string[]): Command {
-  let at = program;
+  return splitLine(program, argv).command;
+}
+
+/** The command that a command line names, and the words after its name. */
+export function splitLine(program: Command, argv: readonly string[]) {
+  let [command, from] = [program, 0];
   for (let index = argv[0] === 'help' ? 1 : 0; index < argv.length; index += 1) {
     const word = argv[index] ?? '';
-    const next = at.commands.find((command) => command.name() === word);
-    if (next !== undefined) at = next;
-    else if (!word.startsWith('-') || word === '--') return at;
-    else if (takesNextWord(at, word)) index += 1;
+    const next = command.commands.find((one) => one.name() === word);
+    if (next !== undefined) [command, from] = [next, index + 1];
+    else if (!word.startsWith('-') || word === '--') break;
+    else if (takesNextWord(command, word)) index += 1;
   }
-  return at;
+  return { command, rest: argv.slice(from) };
 }
 
 /** Whether the value of this option is the next word. */

@@ -4,7 +4,7 @@
  */
 import type { Argument, Command, Option } from 'commander';
 import { completes, type LiveKind } from './command.ts';
-import { namedCommand, subcommands } from './command-tree.ts';
+import { splitLine, subcommands } from './command-tree.ts';
 import { Fields } from './connection/answers.ts';
 import { apiPath } from './connection/hub-client.ts';
 import { profileNames } from './connection/profiles.ts';
@@ -34,12 +34,12 @@ export async function offersFor(program: Command, words: readonly string[], quie
 
 async function offersOf(
   program: Command,
-  before: readonly string[],
+  line: readonly string[],
   current: string,
   quiet: Shell,
 ): Promise<readonly string[]> {
-  const command = namedCommand(program, before);
-  if (before[0] === 'help') return starting(current, subcommands(command).map(described));
+  const { command, rest: before } = splitLine(program, line);
+  if (line[0] === 'help') return starting(current, subcommands(command).map(described));
   const isLiteral = before.includes('--');
   if (!isLiteral) {
     const values = await optionValues(command, before, current, quiet);
@@ -93,22 +93,12 @@ function optionOf(command: Command, flag: string): Option | undefined {
 
 /** The arguments of the command so far; its options are stored in it. */
 function operands(command: Command, words: readonly string[]): readonly string[] {
-  let depth = 0;
-  for (let at: Command | null = command; at?.parent != null; at = at.parent) depth += 1;
   try {
-    const { operands, unknown } = command.parseOptions([...words].slice(depthIn(words, depth)));
+    const { operands, unknown } = command.parseOptions([...words]);
     return [...operands, ...unknown.filter((word) => !word.startsWith('-'))];
   } catch {
     return [];
   }
-}
-
-/** How many words lead to the command: options of its parents stand between them. */
-function depthIn(words: readonly string[], depth: number): number {
-  let left = depth;
-  let at = 0;
-  for (; at < words.length && left > 0; at += 1) if (words[at]?.startsWith('-') === false) left -= 1;
-  return at;
 }
 
 async function valuesOf(

@@ -1,6 +1,6 @@
 /** attach: the box's port as a device file of this machine, for any program. */
 import { lstatSync, readlinkSync, rmSync, statSync, symlinkSync } from 'node:fs';
-import type { Timer } from '../../shared/base/clock.ts';
+import { pause } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
@@ -77,7 +77,8 @@ class Attachment {
     );
     this.#pty = pty;
     this.#set = pty.settings();
-    const look = this.#followSettings();
+    const ended = new AbortController();
+    void this.#followSettings(ended.signal);
     let unlink: (() => void) | undefined;
     try {
       unlink = given.link === undefined ? undefined : link(given.link, pty.path);
@@ -95,7 +96,7 @@ class Attachment {
         pty.resumeReading();
       }
     } finally {
-      look.cancel();
+      ended.abort();
       unlink?.();
       pty.close();
       await this.#taken?.remote.end();
@@ -173,15 +174,12 @@ class Attachment {
     });
   }
 
-  #followSettings(): Timer {
+  async #followSettings(ended: AbortSignal): Promise<void> {
     const { clock } = this.#call.io;
-    let timer: Timer;
-    const look = (): void => {
-      timer = clock.timer(lookMs, look);
+    while (!ended.aborted) {
       if (this.#taken !== undefined && this.#pty !== undefined) this.#follow(this.#taken.remote, this.#pty);
-    };
-    look();
-    return { cancel: () => timer.cancel() };
+      await pause(clock, lookMs, ended);
+    }
   }
 
   #follow(remote: RemotePort, pty: SerialPty): void {
