@@ -244,9 +244,11 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await page.keyboard.type(portName);
     await opened.tabTo('input: Baud rate');
     await page.keyboard.press('Tab');
+    await opened.tabTo('select: Flow control');
+    await page.keyboard.type('XON');
     await opened.tabTo('button: Open');
     await page.keyboard.press('Enter');
-    await opened.sees('115200 8N1', '.port');
+    await opened.sees('115200 8N1, XON/XOFF', '.port');
     await focusIs(opened, 'button: Change settings…');
 
     await opened.tabTo('input: Text');

@@ -67,8 +67,8 @@ export class FakeLine implements Line {
   }
   async open(request: OpenRequest, by = ''): Promise<void> {
     this.askedBy.push(by);
-    const { portName, baudRate, dataBits, parity, stopBits, packetSize } = request;
-    this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize });
+    const { portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl = 0 } = request;
+    this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl });
     this.#fail();
     this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize, flowControl: 0 };
   }

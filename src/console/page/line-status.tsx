@@ -6,7 +6,11 @@ import { type Loaded, useLoaded } from './loading.ts';
 
 const EVERY_MS = 2_000;
 
-type LineSettings = Pick<NonNullable<LineStatus['requested']>, 'baudRate' | 'dataBits' | 'parity' | 'stopBits'>;
+export type FlowControl = NonNullable<LineStatus['effective']>['flowControl'];
+interface LineSettings
+  extends Pick<NonNullable<LineStatus['requested']>, 'baudRate' | 'dataBits' | 'parity' | 'stopBits'> {
+  readonly flowControl?: FlowControl;
+}
 
 export const LineContext = createContext<Loaded<LineStatus> | undefined>(undefined);
 
@@ -42,7 +46,10 @@ export function PortBadge(): JSX.Element | null {
 
 const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;
 
-/** "115200 8N1" */
-export function settingsText({ baudRate, dataBits, parity, stopBits }: LineSettings): string {
-  return `${baudRate} ${dataBits}${parityLetters[parity]}${stopBits}`;
+export const flowControlNames = { none: 'none', rtscts: 'RTS/CTS', xonxoff: 'XON/XOFF' } as const;
+
+/** "115200 8N1", "9600 7E1, RTS/CTS" */
+export function settingsText({ baudRate, dataBits, parity, stopBits, flowControl = 'none' }: LineSettings): string {
+  const flow = flowControl === 'none' ? '' : `, ${flowControlNames[flowControl]}`;
+  return `${baudRate} ${dataBits}${parityLetters[parity]}${stopBits}${flow}`;
 }

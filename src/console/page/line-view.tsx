@@ -5,7 +5,7 @@ import type { LinePorts, LineStatus } from '../../shared/gen/http.ts';
 import { bytesOfHex, bytesOfText, hexText, type Typed } from '../bytes.ts';
 import { durationText, plural } from '../format.ts';
 import { localProblem, type Problem, ProblemError } from '../problem.ts';
-import { portWords, settingsText, useLine } from './line-status.tsx';
+import { type FlowControl, flowControlNames, portWords, settingsText, useLine } from './line-status.tsx';
 import { useDoing, useLoaded } from './loading.ts';
 import { LogPanel } from './log-panel.tsx';
 import { Button, Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from './parts.tsx';
@@ -59,6 +59,7 @@ function PortPanel(): JSX.Element {
       {opening && (
         <OpenDialog
           before={status?.requested ?? undefined}
+          flowControl={status?.effective?.flowControl ?? 'none'}
           onOpened={(now) => {
             line.put(now);
             setOpening(false);
@@ -118,6 +119,7 @@ const bauds = [1200, 2400, 4800, 9600, 19_200, 38_400, 57_600, 115_200, 230_400,
 
 function OpenDialog(props: {
   before: LineConfig | undefined;
+  flowControl: FlowControl;
   onOpened: (now: LineStatus) => void;
   onClose: () => void;
 }): JSX.Element {
@@ -132,6 +134,7 @@ function OpenDialog(props: {
     dataBits: String(before.dataBits),
     parity: before.parity,
     stopBits: String(before.stopBits),
+    flowControl: props.flowControl,
   }));
   const found = ports.value?.items ?? [];
   const isKnown = found.some(({ portName }) => portName === before.portName);
@@ -179,17 +182,18 @@ function OpenDialog(props: {
 }
 
 /** As they are typed and chosen. */
-type Settings = Readonly<Record<'baudRate' | 'dataBits' | 'parity' | 'stopBits', string>>;
+type Settings = Readonly<Record<'baudRate' | 'dataBits' | 'parity' | 'stopBits' | 'flowControl', string>>;
 
-function numbersOf({ baudRate, dataBits, parity, stopBits }: Settings) {
+function numbersOf({ baudRate, dataBits, stopBits, ...chosen }: Settings) {
   if (!/^\d+$/.test(baudRate)) throw new ProblemError(localProblem('The baud rate is no number', `"${baudRate}"`));
-  return { baudRate: Number(baudRate), dataBits: Number(dataBits), parity, stopBits: Number(stopBits) };
+  return { ...chosen, baudRate: Number(baudRate), dataBits: Number(dataBits), stopBits: Number(stopBits) };
 }
 
 const choices = [
   ['dataBits', 'Data bits', ['8', '7', '6', '5']],
   ['parity', 'Parity', ['none', 'even', 'odd', ['mark', 'mark (always 1)'], ['space', 'space (always 0)']]],
   ['stopBits', 'Stop bits', ['1', '1.5', '2']],
+  ['flowControl', 'Flow control', Object.entries(flowControlNames)],
 ] as const;
 
 function SettingFields(props: { settings: Settings; onChange: (settings: Settings) => void }): JSX.Element {

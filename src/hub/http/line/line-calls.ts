@@ -26,9 +26,9 @@ export class LineCalls {
   }
 
   /** `by`: the caller's name, for the line's records. */
-  async open(config: serial.SerialConfig.$Properties, by: string): Promise<void> {
+  async open(request: lineside.v1.OpenRequest.$Properties, by: string): Promise<void> {
     const metadata = named(by);
-    await this.#ask(LINE_CHANGE_MS, undefined, ({ serial }, options) => serial.open(config, { ...options, metadata }));
+    await this.#ask(LINE_CHANGE_MS, undefined, ({ line }, options) => line.open(request, { ...options, metadata }));
   }
 
   async close(by: string): Promise<void> {

@@ -47,10 +47,18 @@ describe('the line over HTTP', () => {
   it('is opened as it was asked for, and closed', async (t) => {
     const { call, tokens, line } = await startWithLine(t);
     const token = tokens.operator;
-    const opened = await call('POST', '/api/v1/line/open', { token, json: OPEN });
+    const opened = await call('POST', '/api/v1/line/open', { token, json: { ...OPEN, flowControl: 'rtscts' } });
     assert.equal(opened.status, 200, opened.text);
     assert.deepEqual(line.opens, [
-      { portName: '/dev/ttyFAKE0', baudRate: 19_200, dataBits: 7, parity: 1, stopBits: 1, packetSize: 0 },
+      {
+        portName: '/dev/ttyFAKE0',
+        baudRate: 19_200,
+        dataBits: 7,
+        parity: 1,
+        stopBits: 1,
+        packetSize: 0,
+        flowControl: 1,
+      },
     ]);
     assert.equal(opened.json.portState, 'open');
     assert.equal(at(opened.json as JsonObject, 'requested').baudRate, 19_200);
@@ -68,6 +76,7 @@ describe('the line over HTTP', () => {
       return String(answer.json.detail);
     };
     assert.match(await open({ ...OPEN, parity: 'odd ' }), /parity must be one of none, even, odd, mark, space/);
+    assert.match(await open({ ...OPEN, flowControl: 'on' }), /flowControl must be one of none, rtscts, xonxoff/);
     assert.match(await open({ ...OPEN, stopBits: 3 }), /stopBits must be one of 1, 1\.5, 2/);
     assert.match(await open({ ...OPEN, baudRate: 2 ** 32 }), /baudRate must be a whole number from 0 to 4294967295/);
     assert.match(await open({ portName: 'x' }), /faults/);

@@ -4,8 +4,8 @@ import type { Static } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
-import { type lineside, serial } from '../../../shared/proto/services.ts';
+import { flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
+import { lineside, serial } from '../../../shared/proto/services.ts';
 import { NDJSON } from '../bodies.ts';
 import { mayBeSlow } from '../connections.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
@@ -52,7 +52,7 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
     answer: { what: 'It is open.', of: 'LineStatus' },
     problems: ['PORT_NOT_FOUND', 'PORT_BUSY'],
     async handle({ body, caller }) {
-      await line.open(configMessage(body), caller.name);
+      await line.open(openRequest(body), caller.name);
       return status();
     },
   });
@@ -148,9 +148,12 @@ function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest
   };
 }
 
-function configMessage(config: Static<typeof LineBody.open>): serial.SerialConfig {
-  const parity = parities.indexOf(config.parity);
-  return serial.SerialConfig.fromObject({ ...config, parity, stopBits: stopBits.indexOf(config.stopBits) });
+function openRequest({ flowControl = 'none', ...config }: Static<typeof LineBody.open>): lineside.v1.OpenRequest {
+  const [parity, bits] = [parities.indexOf(config.parity), stopBits.indexOf(config.stopBits)];
+  return lineside.v1.OpenRequest.fromObject({
+    config: { ...config, parity, stopBits: bits },
+    flowControl: flowControls.indexOf(flowControl),
+  });
 }
 
 /** INVALID_ARGUMENT with the place of the fault; the bytes are not quoted. */

@@ -29,7 +29,11 @@ const config = {
 const packetSize = number32('Bytes of a received packet; 0: any.');
 
 export const LineBody = {
-  open: exact({ ...config, packetSize: Type.Optional(packetSize) }),
+  open: exact({
+    ...config,
+    packetSize: Type.Optional(packetSize),
+    flowControl: Type.Optional(choice(flowControls, 'Flow control; default: none.')),
+  }),
   send: exact({
     hex: Type.Optional(Type.String({ description: 'Bytes in hex, with or without spaces.', examples: ['48 65 6c'] })),
     base64: Type.Optional(Type.String({ description: 'Bytes in base64; instead of hex.' })),
