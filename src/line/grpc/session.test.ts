@@ -129,6 +129,32 @@ test('a break that is ended while it waits for its turn ends when it has begun',
   requests.end();
 });
 
+test('a modem line that differs is a change, also where the driver counted none; a blink is one where it counted', async () => {
+  await using s = await setUp();
+  const none = { cts: 0, dsr: 0, dcd: 0, ri: 0 };
+  const low = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
+  const states = [
+    { lines: low, changes: none },
+    { lines: { ...low, cts: true }, changes: none },
+    { lines: { ...low, cts: true }, changes: { ...none, dsr: 2 } },
+  ];
+  const modemState = () => (states.length > 1 ? states.shift() : states[0]);
+  Object.assign(s.line, { openPort: () => ({ modemState }) });
+  const requests = new Requests({ receive: { modemLines: true } });
+  const seen: unknown[] = [];
+  for await (const { event } of s.client.session(requests)) {
+    const change = event?.modemLines;
+    if (change != null) seen.push([change.lines?.cts, change.changes?.cts ?? 0, change.changes?.dsr ?? 0]);
+    if (seen.length === 3) break;
+  }
+  assert.deepEqual(seen, [
+    [false, 0, 0],
+    [true, 1, 0],
+    [true, 0, 2],
+  ]);
+  requests.end();
+});
+
 async function drain(stream: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of stream);
 }

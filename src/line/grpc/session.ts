@@ -297,15 +297,15 @@ export class Session {
 function modemChange(before: ModemState | undefined, now: ModemState): lineside.v1.ModemChange.$Properties | undefined {
   if (before === undefined) return { lines: now.lines };
   const names = ['cts', 'dsr', 'dcd', 'ri'] as const;
-  // A driver that does not count shows what differs; one that does also what came and went between two looks.
+  // What differs, and where the driver counts also what came and went between two looks.
   const changes = Object.fromEntries(
     names.map((name) => {
       const [from, to] = [before.changes?.[name], now.changes?.[name]];
       const seen = before.lines[name] === now.lines[name] ? 0 : 1;
-      return [name, from === undefined || to === undefined ? seen : (to - from) >>> 0];
+      return [name, from === undefined || to === undefined ? seen : Math.max(seen, (to - from) >>> 0)];
     }),
   );
-  const isSame = names.every((name) => changes[name] === 0 && before.lines[name] === now.lines[name]);
+  const isSame = names.every((name) => changes[name] === 0);
   return isSame ? undefined : { lines: now.lines, changes };
 }
 

@@ -15,9 +15,14 @@ import type { Traffic } from './traffic.ts';
 /** A break of a session that was forgotten: the longest that makes sense on any line is a few hundred milliseconds. */
 export const MAX_BREAK_MS = 5_000;
 
+/** Of a USB adapter: every tenth look asks for its lines. */
+const USB_LOOKS = 10;
+
 export interface ModemState {
   readonly lines: ModemLines;
   readonly changes: ModemChanges | undefined;
+  /** Since the driver was asked for the lines. */
+  readonly looks: number;
 }
 
 /** Throws and rejects with NOT_CONNECTED, NOT_SENT, WRITE_TIMEOUT, UNSUPPORTED, PORT_IO. */
@@ -101,12 +106,15 @@ export class OpenPort {
   }
 
   /**
-   * The lines as they are, and how often each of the incoming ones has changed, where the driver counts that: then the device is
-   * asked only after a change. To ask a USB adapter is a transfer of a millisecond or more, on the thread that reads.
+   * The lines as they are, and how often each of the incoming ones has changed, where the driver counts that. A UART's driver counts
+   * with RTS/CTS flow control alone: it is asked each time, which costs microseconds. To ask a USB adapter is a transfer of a
+   * millisecond or more, on the thread that reads: when its driver has counted a change, else now and then, as some count nothing.
    */
   modemState(before: ModemState | undefined): ModemState {
     const changes = this.device.modemChanges();
-    if (before !== undefined && changes !== undefined && isDeepStrictEqual(changes, before.changes)) return before;
-    return { lines: this.device.modemLines(), changes };
+    const looks = (before?.looks ?? 0) + 1;
+    const isQuiet = changes !== undefined && isDeepStrictEqual(changes, before?.changes);
+    if (before !== undefined && isQuiet && this.device.isUsb && looks < USB_LOOKS) return { ...before, looks };
+    return { lines: this.device.modemLines(), changes, looks: 0 };
   }
 }

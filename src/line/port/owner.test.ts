@@ -76,6 +76,7 @@ class FakeDevice implements Device {
     if (this.refuses === settings.baudRate) throw new LinesideError('SETTING_REFUSED', 'the driver did not take it');
     this.settings = settings;
   }
+  readonly isUsb = false;
   modemChanges(): undefined {}
   takeArrived(): void {}
   markErrors(on: boolean): void {

@@ -148,6 +148,10 @@ export class TtyDevice {
     });
   }
 
+  get isUsb(): boolean {
+    return /^\/dev\/tty(USB|ACM)/.test(this.path);
+  }
+
   /** undefined where the driver does not count. */
   modemChanges(): ModemChanges | undefined {
     try {
