@@ -60,6 +60,8 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
   const [rx, breaks] = [await counted('rx'), await counted('brk')];
   uart.uartSend(XOFF);
   await until('the driver has XOFF', async () => (await counted('rx')) > rx, ANSWER_MS);
+  await port.send(Buffer.from('dddd'));
+  await port.command({ purge: { transmit: true } });
   await port.send(Buffer.from('abc'));
   const waiting = port.command({ break: true });
   const ended = port.command({ break: false });
