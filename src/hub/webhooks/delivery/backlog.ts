@@ -9,7 +9,7 @@ import type { WebhookParts } from '../parts.ts';
 import type { RunMs } from '../progress.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
 import { deliveryIdOf } from './contents.ts';
-import type { Counts, PendingDelivery } from './delivery-rows.ts';
+import type { Counts, NextParameters, PendingDelivery } from './delivery-rows.ts';
 
 export type Claim =
   | {
@@ -165,22 +165,21 @@ export class Backlog {
 
   /** The next delivery, due or not; of those that were attempted before only a due one. */
   #first(served: Served, runMs: RunMs, inFlight: () => readonly number[]): PendingDelivery | undefined {
-    const again = served.againFromRunMs <= runMs ? this.#readAgain(served, inFlight()) : undefined;
-    if (served.ahead.length === 0) this.#readAhead(served, inFlight());
+    const of = () => ({ subscriptionId: served.subscription.id, except: JSON.stringify(inFlight()) });
+    const again = served.againFromRunMs <= runMs ? this.#readAgain(served, of()) : undefined;
+    if (served.ahead.length === 0) this.#readAhead(served, of());
     const [fresh] = served.ahead;
     return again === undefined || (fresh !== undefined && fresh.dueRunMs < again.dueRunMs) ? fresh : again;
   }
 
-  #readAgain(served: Served, inFlight: readonly number[]): PendingDelivery | undefined {
-    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
+  #readAgain(served: Served, of: NextParameters): PendingDelivery | undefined {
     const again = this.#o.rows.sql.again.get(of);
     served.againFromRunMs = again?.dueRunMs ?? Number.POSITIVE_INFINITY;
     return again;
   }
 
-  #readAhead(served: Served, inFlight: readonly number[]): void {
+  #readAhead(served: Served, of: NextParameters): void {
     const { sql } = this.#o.rows;
-    const of = { subscriptionId: served.subscription.id, except: JSON.stringify(inFlight) };
     served.ahead = sql.new.all({ ...of, after: served.readTo, limit: readAhead });
     const isAll = served.ahead.length < readAhead;
     served.readTo = Math.max(served.readTo, (isAll ? sql.newest.get() : served.ahead.at(-1)?.id) ?? 0);

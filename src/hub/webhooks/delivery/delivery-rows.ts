@@ -71,7 +71,7 @@ const isNew = "state = 'pending' AND attempts = 0";
 const isAgain = `${isWaiting} AND attempts > 0`;
 const ofLiving = 'subscription_id IN (SELECT id FROM webhook_subscriptions WHERE deleted = 0)';
 
-interface NextParameters {
+export interface NextParameters {
   readonly subscriptionId: number;
   /** A JSON list of ids. */
   readonly except: string;
