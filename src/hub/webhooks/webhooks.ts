@@ -29,16 +29,7 @@ export interface WebhooksOptions
     Pick<RemoteHostsOptions, 'otherRemotes'>,
     Pick<RetentionOptions, 'keepDeliveredDays' | 'keepFailedDays' | 'maxBytes'> {}
 
-export interface Webhooks {
-  readonly admin: WebhookAdmin;
-  /** `check` throws when the loop has stalled. */
-  readonly loops: readonly { readonly name: string; readonly check: () => void }[];
-  /** Outbox events above this are not planned yet: they must not be removed. */
-  keepAbove(): number;
-  start(): void;
-  /** Cancels attempts under way, which stay due, and commits results. About 5 s at most. */
-  stop(): Promise<void>;
-}
+export type Webhooks = ReturnType<typeof openWebhooks>;
 
 /** Answers kept for review: 16,000 of 4 KiB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
@@ -46,7 +37,7 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 const answerShare = 1 / 16;
 
 /** Sends nothing before start(). Throws CONFIG_INVALID (ca_file), STORAGE_FAILED, STORAGE_DAMAGED. */
-export function openWebhooks(options: WebhooksOptions): Webhooks {
+export function openWebhooks(options: WebhooksOptions) {
   const { store, clock, maxBytes, scheduleS } = options;
   const { connection } = store;
   const resolver = new Resolver(clock);
@@ -91,20 +82,23 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
     };
   };
   const alerts = new Alerts(webhookRules);
+  const admin: WebhookAdmin = {
+    ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
+    ...methodsOf(review, ['deliveries', 'delivery']),
+    ...methodsOf(resend, ['resend', 'resendAll']),
+    testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
+    status,
+    alerts: () => alerts.look(status(), clock.monoMs()),
+  };
   let stopped = false;
   return {
-    admin: {
-      ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
-      ...methodsOf(review, ['deliveries', 'delivery']),
-      ...methodsOf(resend, ['resend', 'resendAll']),
-      testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
-      status,
-      alerts: () => alerts.look(status(), clock.monoMs()),
-    },
+    admin,
+    /** `check` throws when the loop has stalled. */
     loops: [
       { name: 'the planner of webhooks', check: () => planner.assertAlive() },
       { name: 'the dispatcher of webhooks', check: () => dispatcher.assertAlive() },
     ],
+    /** Outbox events above this are not planned yet: they must not be removed. */
     keepAbove: () => planner.cursor(),
     start() {
       if (stopped) return;
@@ -113,6 +107,7 @@ export function openWebhooks(options: WebhooksOptions): Webhooks {
       dispatcher.start();
       retention.start();
     },
+    /** Cancels attempts under way, which stay due, and commits results. About 5 s at most. */
     async stop() {
       stopped = true;
       await retention.stop();

@@ -23,17 +23,14 @@ export type SubscriptionSource = Pick<
   'all' | 'byId' | 'secrets' | 'blocked' | 'openScopes' | 'onChanged'
 >;
 
-export interface CacheOptions {
-  readonly stored: readonly StoredSubscription[];
+interface CacheOptions {
   readonly consumers: Consumers;
   readonly box: SecretBox;
   readonly runningNow: () => RunMs;
 }
 
 export class SubscriptionCache {
-  readonly #consumers: Consumers;
-  readonly #box: SecretBox;
-  readonly #runningNow: () => RunMs;
+  readonly #o: CacheOptions;
   readonly #listeners: ((id: number | undefined) => void)[] = [];
   readonly #entries = new Map<number, StoredSubscription>();
   /** For the key of this generation: opening a secret takes as long as signing with it. */
@@ -42,15 +39,13 @@ export class SubscriptionCache {
   #reloadedAt: RunMs;
   #all: readonly Subscription[] = [];
 
-  constructor({ stored, consumers, box, runningNow }: CacheOptions) {
-    this.#consumers = consumers;
-    this.#box = box;
-    this.#runningNow = runningNow;
-    this.#generation = box.generation;
-    this.#reloadedAt = runningNow();
+  constructor(stored: readonly StoredSubscription[], options: CacheOptions) {
+    this.#o = options;
+    this.#generation = options.box.generation;
+    this.#reloadedAt = options.runningNow();
     for (const entry of stored) this.#entries.set(entry.subscription.id, entry);
     this.#sort();
-    consumers.onChanged(() => this.#notify(undefined));
+    options.consumers.onChanged(() => this.#notify(undefined));
   }
 
   /** In the order of their ids. A new array after each change. */
@@ -78,11 +73,11 @@ export class SubscriptionCache {
   #open(id: number, sealed: Buffer): Opened {
     const known = this.#opened.get(sealed);
     if (known !== undefined && 'unreadable' in known) this.#reloadKey();
-    if (this.#generation !== this.#box.generation) {
-      this.#generation = this.#box.generation;
+    if (this.#generation !== this.#o.box.generation) {
+      this.#generation = this.#o.box.generation;
       this.#opened = new WeakMap();
     }
-    const opened = this.#opened.get(sealed) ?? this.#box.open(id, sealed);
+    const opened = this.#opened.get(sealed) ?? this.#o.box.open(id, sealed);
     this.#opened.set(sealed, opened);
     return opened;
   }
@@ -95,9 +90,9 @@ export class SubscriptionCache {
 
   /** Why nothing is sent to it (consumer removed, no scope open, secret unreadable), or ''. See also openScopes(). */
   blocked(subscription: Subscription): string {
-    if (!this.#consumers.isKnown()) return unknownText;
+    if (!this.#o.consumers.isKnown()) return unknownText;
     const { consumer } = subscription;
-    const open = this.#consumers.scopesOf(consumer);
+    const open = this.#o.consumers.scopesOf(consumer);
     const entry = this.#entries.get(subscription.id);
     const opened = entry === undefined ? undefined : this.#open(subscription.id, entry.secret);
     const unreadable = opened !== undefined && 'unreadable' in opened ? opened.unreadable : '';
@@ -120,7 +115,7 @@ export class SubscriptionCache {
 
   /** Its scopes that are open to its consumer now. */
   openScopes({ consumer, scopes }: Subscription): readonly Scope[] {
-    const open = this.#consumers.scopesOf(consumer);
+    const open = this.#o.consumers.scopesOf(consumer);
     return open === undefined ? [] : scopes.filter((scope) => open.includes(scope));
   }
 
@@ -156,13 +151,14 @@ export class SubscriptionCache {
   }
 
   #reloadKey(): void {
-    const now = this.#runningNow();
+    const { box, runningNow } = this.#o;
+    const now = runningNow();
     if (now - this.#reloadedAt < keyReloadMs) return;
     this.#reloadedAt = now;
-    const before = this.#box.generation;
-    this.#box.reload();
+    const before = box.generation;
+    box.reload();
     // Later: the caller may be inside work that the listeners would restart.
-    if (this.#box.generation !== before) queueMicrotask(() => this.#notify(undefined));
+    if (box.generation !== before) queueMicrotask(() => this.#notify(undefined));
   }
 }
 

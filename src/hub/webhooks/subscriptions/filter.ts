@@ -1,6 +1,6 @@
 /** Which events a subscription takes. Pure. */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import type { Action, Category, Scope } from '../../outbox/event.ts';
+import type { Category, Scope } from '../../outbox/event.ts';
 import type { Filter } from '../face.ts';
 
 /** The fields of an event that filters read. */
@@ -33,38 +33,25 @@ function setOf(names: readonly string[] | null): ReadonlySet<string> | undefined
   return names === null ? undefined : new Set(names);
 }
 
-/** A filter as it is stored: JSON lists; null: all. */
-export interface FilterColumns {
-  readonly scopes: string;
-  readonly dictionaries: string | null;
-  readonly actions: string | null;
-  readonly categories: string | null;
-}
+const lists = ['scopes', 'dictionaries', 'actions', 'categories'] as const satisfies readonly (keyof Filter)[];
 
-export function filterColumns({ scopes, dictionaries, actions, categories }: Filter): FilterColumns {
-  const list = (items: readonly string[] | null): string | null => (items === null ? null : JSON.stringify(items));
-  return {
-    scopes: JSON.stringify(scopes),
-    dictionaries: list(dictionaries),
-    actions: list(actions),
-    categories: list(categories),
-  };
+/** A filter as it is stored: JSON lists; null: all. */
+export type FilterColumns = { readonly [K in keyof Filter]: string | null };
+
+export function filterColumns(filter: Filter): FilterColumns {
+  return mapped((name) => (filter[name] === null ? null : JSON.stringify(filter[name]))) as FilterColumns;
 }
 
 /** Throws STORAGE_DAMAGED. `owner`: for the message. */
-export function filterIn({ scopes, dictionaries, actions, categories }: FilterColumns, owner: string): Filter {
-  const list = (stored: string | null): readonly string[] | null => {
-    try {
-      return stored === null ? null : (JSON.parse(stored) as string[]);
-    } catch (cause) {
-      const message = `refdata.db is damaged: a filter of the ${owner} is not a list`;
-      throw new LinesideError('STORAGE_DAMAGED', message, { cause });
-    }
-  };
-  return {
-    scopes: (list(scopes) ?? []) as readonly Scope[],
-    dictionaries: list(dictionaries),
-    actions: list(actions) as readonly Action[] | null,
-    categories: list(categories) as readonly Category[] | null,
-  };
+export function filterIn(columns: FilterColumns, owner: string): Filter {
+  try {
+    return mapped((name) => JSON.parse(columns[name] ?? 'null')) as Filter;
+  } catch (cause) {
+    const message = `refdata.db is damaged: a filter of the ${owner} is not a list`;
+    throw new LinesideError('STORAGE_DAMAGED', message, { cause });
+  }
+}
+
+function mapped(value: (name: keyof Filter) => unknown): object {
+  return Object.fromEntries(lists.map((name) => [name, value(name)]));
 }

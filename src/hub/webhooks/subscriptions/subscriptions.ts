@@ -89,11 +89,10 @@ export class Subscriptions extends SubscriptionCache {
   readonly #box: SecretBox;
 
   constructor(options: SubscriptionsOptions, rows: SubscriptionRows, box: SecretBox) {
-    const { consumers, runningNow, store } = options;
-    super({ stored: rows.all(), consumers, box, runningNow });
+    super(rows.all(), { ...options, box });
     this.#o = options;
     this.#rows = rows;
-    this.#progress = new Progress(store.connection);
+    this.#progress = new Progress(options.store.connection);
     this.#box = box;
   }
 
