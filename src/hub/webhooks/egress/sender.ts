@@ -13,7 +13,6 @@ import {
   type AgentOptions,
   type ConnectOptions,
   ignoreError,
-  type Phase,
   type RequestContext,
   readTrust,
   SubscriberAgent,
@@ -75,7 +74,8 @@ export class Sender {
   async send(to: Destination, secrets: Secrets, message: Message, signal: AbortSignal): Promise<Outcome> {
     const { clock, timeoutMs } = this.#options;
     const begunMs = clock.monoMs();
-    const attempt = new Attempt(hostOf(to.url), timeoutMs, signal);
+    const target = { hostname: '', port: 0, addresses: [] };
+    const attempt: Attempt = { host: hostOf(to.url), target, phase: 'resolve', signal };
     try {
       // got does not always remove its listener, so a signal of AbortSignal.any would keep the whole request: some 10 KB for each.
       const reply = await withLimit(clock, timeoutMs, signal, (limited) => {
@@ -84,7 +84,7 @@ export class Sender {
       });
       return outcomeOf(reply, attempt.host, clock.monoMs() - begunMs);
     } catch (error) {
-      const failure = attempt.failureBy(error);
+      const failure = this.#failure(attempt, error, signal);
       this.#tidy(attempt, failure, error);
       return failedOutcome(failure, attempt.status, clock.monoMs() - begunMs);
     }
@@ -137,6 +137,16 @@ export class Sender {
     };
   }
 
+  #failure(attempt: Attempt, error: unknown, caller: AbortSignal): Failure {
+    const { host, phase, reused, answered } = attempt;
+    if (error instanceof LinesideError && error.code === 'REQUEST_TIMEOUT') {
+      const late = lateIn(phase, host, this.#options.timeoutMs);
+      // A kept connection looks established even when the network is down.
+      return reused && !answered ? { ...late, unreached: true } : late;
+    }
+    return caller.aborted ? cancelled : failureOf(error, phase, host);
+  }
+
   #tidy(attempt: Attempt, failure: Failure, error: unknown): void {
     // The name may have another address by now.
     if (attempt.phase === 'connect' || attempt.phase === 'tls') this.#options.resolver.forget(attempt.target.hostname);
@@ -171,35 +181,17 @@ function hostOf(url: string): string {
 }
 
 /** The state of an attempt. */
-class Attempt implements RequestContext {
+interface Attempt extends RequestContext {
+  /** As in the URL. */
   readonly host: string;
-  target: Target = { hostname: '', port: 0, addresses: [] };
-  phase: Phase = 'resolve';
-  /** The request was sent over a kept connection. */
-  reused = false;
-  /** At least one byte of an answer was received. */
-  answered = false;
-  status: number | undefined;
+  target: Target;
   /** Its caller's; then of its timeout, too. */
   signal: AbortSignal;
-  readonly #timeoutMs: number;
-  readonly #caller: AbortSignal;
-
-  constructor(host: string, timeoutMs: number, caller: AbortSignal) {
-    this.host = host;
-    this.signal = caller;
-    this.#timeoutMs = timeoutMs;
-    this.#caller = caller;
-  }
-
-  failureBy(error: unknown): Failure {
-    if (error instanceof LinesideError && error.code === 'REQUEST_TIMEOUT') {
-      const late = lateIn(this.phase, this.host, this.#timeoutMs);
-      // A kept connection looks established even when the network is down.
-      return this.reused && !this.answered ? { ...late, unreached: true } : late;
-    }
-    return this.#caller.aborted ? cancelled : failureOf(error, this.phase, this.host);
-  }
+  /** The request was sent over a kept connection. */
+  reused?: boolean;
+  /** At least one byte of an answer was received. */
+  answered?: boolean;
+  status?: number;
 }
 
 interface Post {

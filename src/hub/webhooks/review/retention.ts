@@ -161,7 +161,8 @@ class Sweep {
   readonly #deleted: readonly number[];
   /** Bytes still to remove. */
   #excess: ContentBytes;
-  #bytes: ContentBytes = { delivered: 0, review: 0 };
+  /** Of the contents left. */
+  contentBytes: ContentBytes = { delivered: 0, review: 0 };
   #phase: 'deliveries' | 'contents' | 'subscriptions' = 'deliveries';
   #after = 0;
 
@@ -169,11 +170,6 @@ class Sweep {
     this.#o = options;
     this.#excess = excess;
     this.#deleted = options.rows.sql.deletedSubscriptions.all();
-  }
-
-  /** Of the contents left. */
-  get contentBytes(): ContentBytes {
-    return this.#bytes;
   }
 
   /** A bounded step. True: there is more to do. After a failure it resumes where it was. */
@@ -199,7 +195,7 @@ class Sweep {
       const removable = rows.removable(slice, ages());
       return { ...removable, bytes: rows.remove(removable.found, answers.countedTo) };
     });
-    answers.removed(bytes);
+    answers.bytes -= bytes;
     if (found.length > 0) onRemoved();
     if (whole) this.#passed(end, 'contents');
     else this.#after = found.at(-1)?.id ?? this.#after;
@@ -210,7 +206,7 @@ class Sweep {
     const { store, rows } = this.#o;
     let end = rows.sql.contentsEnd.get(this.#after, sliceRows - 1);
     const left = { ...this.#excess };
-    const bytes = { ...this.#bytes };
+    const bytes = { ...this.contentBytes };
     const removed: number[] = [];
     const slice = { after: this.#after, upTo: end ?? Number.MAX_SAFE_INTEGER };
     for (const content of rows.sql.endedContents.iterate(slice)) {
@@ -222,7 +218,7 @@ class Sweep {
     }
     if (removed.length > 0) await store.maintain(() => rows.sql.removeBodies.run(JSON.stringify(removed)));
     this.#excess = left;
-    this.#bytes = bytes;
+    this.contentBytes = bytes;
     this.#passed(end, 'subscriptions');
   }
 
@@ -243,8 +239,9 @@ class AnswerLimit {
   readonly #store: ChangeStore;
   readonly #sql: HistoryRows['sql'];
   readonly #maxBytes: number;
-  #bytes = 0;
-  #countedTo = 0;
+  /** Of all answers up to id countedTo. */
+  bytes = 0;
+  countedTo = 0;
 
   constructor(store: ChangeStore, { sql }: HistoryRows, maxBytes: number) {
     this.#store = store;
@@ -252,26 +249,12 @@ class AnswerLimit {
     this.#maxBytes = maxBytes;
   }
 
-  /** Of all answers up to id countedTo. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  get countedTo(): number {
-    return this.#countedTo;
-  }
-
-  /** Counted answers of so many bytes were removed with their deliveries. */
-  removed(bytes: number): void {
-    this.#bytes -= bytes;
-  }
-
   /** A bounded step: counts new answers, then removes the excess. True: there is more to do. */
   async step(): Promise<boolean> {
     if (this.#count()) return true;
-    if (this.#bytes <= this.#maxBytes) return false;
+    if (this.bytes <= this.#maxBytes) return false;
     const oldest = this.#sql.answers.all(0, sliceAnswers);
-    let left = oldest.length === 0 ? 0 : this.#bytes;
+    let left = oldest.length === 0 ? 0 : this.bytes;
     let upTo = 0;
     for (const { id, bytes } of oldest) {
       if (left <= this.#maxBytes) break;
@@ -279,14 +262,14 @@ class AnswerLimit {
       upTo = id;
     }
     await this.#store.maintain(() => this.#sql.removeAnswers.run(upTo));
-    this.#bytes = left;
+    this.bytes = left;
     return left > this.#maxBytes;
   }
 
   #count(): boolean {
-    const come = this.#sql.answers.all(this.#countedTo, sliceCounted);
-    for (const { bytes } of come) this.#bytes += bytes;
-    this.#countedTo = come.at(-1)?.id ?? this.#countedTo;
+    const come = this.#sql.answers.all(this.countedTo, sliceCounted);
+    for (const { bytes } of come) this.bytes += bytes;
+    this.countedTo = come.at(-1)?.id ?? this.countedTo;
     return come.length === sliceCounted;
   }
 }
