@@ -222,8 +222,10 @@ export class TtyDevice {
       if (bytes > 0) return pause(clock, Math.min(MAX_DRAIN_LOOK_MS, Math.max(1, bytes * oneMs)), signal);
       // A PTY has no transmitter.
       if (port.isPty) return undefined;
-      const isEmpty = this.#isTransmitterEmpty() ?? !this.#isHeldByCts();
-      return isEmpty ? undefined : pause(clock, Math.max(1, oneMs), signal);
+      const isEmpty = this.#isTransmitterEmpty();
+      // To ask a USB adapter takes a millisecond or more.
+      if (isEmpty === undefined && this.#isHeldByCts()) return pause(clock, MAX_DRAIN_LOOK_MS, signal);
+      return isEmpty === false ? pause(clock, Math.max(1, oneMs), signal) : undefined;
     };
     for (let wait = still(); wait !== undefined && !signal.aborted; wait = still()) await wait;
     if (!port.isPty && this.#isTransmitterEmpty() === undefined)
