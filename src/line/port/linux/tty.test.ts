@@ -84,6 +84,9 @@ test('line errors are switched, and what arrived is taken, while reading pauses:
     sent.push(1, 255, 255, 2);
     await pty.write(Buffer.from([1, 255, 255, 2]));
   };
+  // Reading that has not begun cannot pause.
+  await write();
+  await until('the first arrives', () => received.bytes === sent.length);
   for (const step of [() => device.markErrors(true), () => device.takeArrived(), () => device.markErrors(false)]) {
     device.pauseReading();
     await write();
