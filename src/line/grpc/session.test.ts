@@ -4,9 +4,17 @@ import Long from 'long';
 import { Status } from 'nice-grpc';
 import { hasStatus, Requests, startTestServer } from '../../../test/grpc/fakes.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
+import { silentLogger } from '../../shared/base/logger.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
-import { LineServiceDefinition, type lineside } from '../../shared/proto/services.ts';
-import { MAX_SESSION_OUTSTANDING } from './limits.ts';
+import { LineServiceDefinition, lineside } from '../../shared/proto/services.ts';
+import type { LineListener } from '../port/line.ts';
+import { ErrorMapper } from './error-mapper.ts';
+import { MAX_SESSION_OUTSTANDING, MAX_UNREAD_BYTES } from './limits.ts';
+import { LineHold } from './line-hold.ts';
+import type { ServiceContext } from './serial-service.ts';
+import { Session } from './session.ts';
+import type { Subscription } from './subscriptions.ts';
 
 type SessionRequest = lineside.v1.SessionRequest.$Properties;
 
@@ -182,4 +190,38 @@ test('a Session whose log lost entries says so', async () => {
   s.log.fail(new LinesideError('LOG_LOST', '3 entries are gone'));
   await ended;
   requests.end();
+});
+
+test('a Session that has failed does nothing more of what was read: a hold would have no end', async () => {
+  const clock = new FakeClock();
+  const listeners: LineListener[] = [];
+  const line = {
+    listen: (listener: LineListener) => {
+      listeners.push(listener);
+      return () => {};
+    },
+    snapshot: () => ({ state: 'open' }),
+  };
+  const hold = new LineHold(clock, silentLogger, { event() {} }, () => {});
+  const parts = { line, hold, clock, errorMapper: new ErrorMapper(silentLogger) } as unknown as ServiceContext;
+  const subscription = { signal: new AbortController().signal } as Subscription;
+  const room = Promise.withResolvers<void>();
+  const session = new Session(parts, { stream: 's', name: 'alice' }, subscription, {
+    send: () => room.promise,
+    endStalled: () => {},
+  });
+  const later = Promise.withResolvers<void>();
+  const requests = (async function* () {
+    yield lineside.v1.SessionRequest.fromObject({ receive: {} });
+    await later.promise;
+    yield lineside.v1.SessionRequest.fromObject({ command: { hold: {} } });
+  })();
+  const ended = session.run(requests);
+  await until('it receives', () => listeners.length === 1);
+  for (let n = 0; n < 2; n++) listeners[0]?.received(Buffer.alloc(MAX_UNREAD_BYTES));
+  room.resolve();
+  await assert.rejects(ended, { code: 'LOG_LOST' });
+  later.resolve();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(hold.holder(), undefined);
 });

@@ -55,6 +55,8 @@ export class Session {
   /** What is under way: the stream ends with the last of it, or with the first failure. */
   #underWay = 0;
   readonly #end = Promise.withResolvers<void>();
+  /** Requests that were read already are not done any more: nothing would end a hold or a break. */
+  #isOver = false;
 
   constructor(parts: ServiceContext, caller: SessionCaller, subscription: Subscription, out: Outgoing) {
     this.#parts = parts;
@@ -71,6 +73,7 @@ export class Session {
     try {
       await this.#end.promise;
     } finally {
+      this.#isOver = true;
       for (const end of this.#atEnd) end();
       this.#endBreak();
       this.#watchErrors(false);
@@ -95,7 +98,7 @@ export class Session {
       while (this.#slots.length >= MAX_SESSION_OUTSTANDING) await this.#slots[0]?.sent.promise;
       // A client that takes no answers sends no more packets.
       await this.#full;
-      if (this.#signal.aborted) return;
+      if (this.#signal.aborted || this.#isOver) return;
       if (send) this.#send(send);
       else if (log) this.#follow(log);
       else if (receive) this.#receive(receive);
@@ -283,7 +286,7 @@ export class Session {
   async #beginBreak(port: OpenPort): Promise<void> {
     await port.beginBreak(this.#turn());
     this.#breaking = true;
-    if (this.#signal.aborted) this.#endBreak();
+    if (this.#isOver) this.#endBreak();
   }
 
   #endBreak(): void {
