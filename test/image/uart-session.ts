@@ -79,7 +79,7 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
   await until('what follows', () => received.length === 3, ANSWER_MS);
   assert.deepEqual(received, [0, 0xff, 0x61]);
   const errors = events.flatMap(({ lineErrors }) => lineErrors?.errors ?? []);
-  const { BREAK } = lineside.v1.LineError.Kind;
+  const { BREAK } = lineside.v1.LineError.Fault;
   assert.deepEqual(
     errors.map(({ kind, offset, count }) => [kind, offset, count]),
     [[BREAK, 0, 1]],

@@ -4,7 +4,7 @@ import { lineside } from '../../shared/proto/services.ts';
 import { Rfc2217 } from './rfc2217.ts';
 import { negotiation, subnegotiation } from './telnet.ts';
 
-const { PARITY, BREAK, OVERRUN } = lineside.v1.LineError.Kind;
+const { PARITY, BREAK, OVERRUN } = lineside.v1.LineError.Fault;
 const COM_PORT = 44;
 
 function start() {

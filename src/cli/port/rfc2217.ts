@@ -67,14 +67,14 @@ const modemBits = { cts: 0x10, dsr: 0x20, ri: 0x40, dcd: 0x80 } as const;
 const changeBits = { cts: 0x01, dsr: 0x02, ri: 0x04, dcd: 0x08 } as const;
 type Incoming = keyof typeof modemBits;
 
-const { Kind } = lineside.v1.LineError;
+const { Fault } = lineside.v1.LineError;
 /** NOTIFY-LINESTATE, as the line status register of a 16550. */
-const lineStates: Readonly<Record<lineside.v1.LineError.Kind, number>> = {
-  [Kind.PARITY_OR_FRAMING]: 0x04 | 0x08,
-  [Kind.PARITY]: 0x04,
-  [Kind.FRAMING]: 0x08,
-  [Kind.BREAK]: 0x10,
-  [Kind.OVERRUN]: 0x02,
+const lineStates: Readonly<Record<lineside.v1.LineError.Fault, number>> = {
+  [Fault.PARITY_OR_FRAMING]: 0x04 | 0x08,
+  [Fault.PARITY]: 0x04,
+  [Fault.FRAMING]: 0x08,
+  [Fault.BREAK]: 0x10,
+  [Fault.OVERRUN]: 0x02,
 };
 /** The others (data ready, transmitter empty) would change with every byte. */
 const LINE_ERRORS = 0x1e;
@@ -141,7 +141,7 @@ export class Rfc2217 {
   }
 
   lineErrors({ errors }: lineside.v1.LineErrors.$Properties): void {
-    const state = (errors ?? []).reduce((bits, { kind }) => bits | lineStates[kind ?? Kind.PARITY_OR_FRAMING], 0);
+    const state = (errors ?? []).reduce((bits, { kind }) => bits | lineStates[kind ?? Fault.PARITY_OR_FRAMING], 0);
     if ((state & this.#lineMask) !== 0) this.#answer(option.lineState, Uint8Array.of(state & this.#lineMask));
   }
 

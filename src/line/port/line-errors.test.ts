@@ -5,7 +5,7 @@ import { lineside } from '../../shared/proto/services.ts';
 import type { KernelCounters, LineError } from './line.ts';
 import { isMarked, LineErrorDecoder } from './line-errors.ts';
 
-const { PARITY_OR_FRAMING, PARITY, FRAMING, BREAK, OVERRUN } = lineside.v1.LineError.Kind;
+const { PARITY_OR_FRAMING, PARITY, FRAMING, BREAK, OVERRUN } = lineside.v1.LineError.Fault;
 const none: KernelCounters = { rx: 0, tx: 0, frame: 0, overrun: 0, parity: 0, brk: 0, bufOverrun: 0 };
 
 /** What is read in one piece, with counters that have moved by so much meanwhile; and what comes of it. */

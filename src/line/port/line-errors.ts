@@ -2,7 +2,7 @@
 import { lineside } from '../../shared/proto/services.ts';
 import type { KernelCounters, LineError } from './line.ts';
 
-const { Kind } = lineside.v1.LineError;
+const { Fault } = lineside.v1.LineError;
 
 const MARK = 0xff;
 
@@ -55,14 +55,14 @@ export class LineErrorDecoder {
     const moved = { parity: since('parity'), frame: since('frame'), brk: since('brk') };
     if (moved.parity + moved.frame + moved.brk > 0) this.#suspects = moved;
     const count = since('overrun') + since('bufOverrun');
-    return count === 0 ? [] : [{ kind: Kind.OVERRUN, offset: 0, count }];
+    return count === 0 ? [] : [{ kind: Fault.OVERRUN, offset: 0, count }];
   }
 
-  #kindOf(byte: number): lineside.v1.LineError.Kind {
+  #kindOf(byte: number): lineside.v1.LineError.Fault {
     const { parity, frame, brk } = this.#suspects;
-    if (byte === 0 && (brk > 0 || parity + frame === 0)) return Kind.BREAK;
-    if (parity > 0 === frame > 0) return Kind.PARITY_OR_FRAMING;
-    return parity > 0 ? Kind.PARITY : Kind.FRAMING;
+    if (byte === 0 && (brk > 0 || parity + frame === 0)) return Fault.BREAK;
+    if (parity > 0 === frame > 0) return Fault.PARITY_OR_FRAMING;
+    return parity > 0 ? Fault.PARITY : Fault.FRAMING;
   }
 }
 
