@@ -54,6 +54,8 @@ export function lookAtStates(options: StatesOptions): StatesFigures {
   const figures = { flushes: 0, looked: 0, torn: 0, entries: 0, versions: 0 };
   let seen: Contents = { lastId: 0, versions: 0, outbox: 0 };
   let unflushed: CardWrite[] = [];
+  /** What follows a checked flush is checked with a part of its writes: the first flush after it that has several. */
+  let tears = false;
   const look = (extra: readonly CardWrite[]): void => {
     const copy = join(options.work, 'copy.ext4');
     execFileSync('cp', ['--sparse=always', state, copy]);
@@ -80,15 +82,19 @@ export function lookAtStates(options: StatesOptions): StatesFigures {
     for (const write of log.writes()) {
       if (write.flush || write.fua) {
         for (const earlier of unflushed) apply(fd, log, earlier, options.part);
+        if (unflushed.length > 1) tears = false;
         unflushed = [];
         figures.flushes++;
-        if (figures.flushes % options.every === 0) look([]);
+        if (figures.flushes % options.every === 0) {
+          look([]);
+          tears = true;
+        }
       }
       // QEMU writes with "force unit access" as a write and a flush.
       if (write.fua) apply(fd, log, write, options.part);
       else if (write.length > 0) unflushed.push(write);
       // As if the card had kept a part of the writes that were not flushed yet.
-      if (unflushed.length > 1 && figures.flushes % options.every === 0 && options.chance() < TORN_SHARE)
+      if (unflushed.length > 1 && tears && (figures.torn === 0 || options.chance() < TORN_SHARE))
         look(unflushed.filter(() => options.chance() < 0.5));
     }
     return figures;
@@ -98,7 +104,7 @@ export function lookAtStates(options: StatesOptions): StatesFigures {
   }
 }
 
-/** How many of the writes between two checked flushes make a state of their own. */
+/** How many of the writes after a checked flush make a state of their own; the first one does. */
 const TORN_SHARE = 0.2;
 
 function apply(fd: number, log: CardLog, write: CardWrite, { offset, length }: Part): void {
