@@ -29,7 +29,7 @@ class Session {
       received: (bytes) => void this.received.push(Buffer.from(bytes)),
       event: (event) => void this.events.push(event),
     });
-    this.port.receive(false);
+    this.port.receive();
   }
 
   get bytes(): Buffer {
@@ -62,6 +62,46 @@ test('received bytes come as they are read, beside every chunk in the log, and n
   }
   assert.deepEqual(session.bytes.subarray(12), bytes);
   await session.port.end();
+  await daemon.stop();
+});
+
+/** What it is told of the line, in one piece: entries until the first event, then received bytes; and where later entries end. */
+function followAfterLog({ client }: Pick<Daemon, 'client'>) {
+  const told: Buffer[] = [];
+  const seen = { told: () => Buffer.concat(told), isLive: false, entriesEnd: 0, isAhead: false };
+  const port = new RemotePort(client.line, {
+    received: (bytes) => void told.push(Buffer.from(bytes)),
+    event: () => void (seen.isLive = true),
+    log: async ({ entries }) => {
+      const bytes = Buffer.concat(entries.map(({ entry }) => Buffer.from(entry?.rawData ?? [])));
+      seen.entriesEnd += bytes.length;
+      if (!seen.isLive) told.push(bytes);
+      else seen.isAhead ||= seen.entriesEnd > seen.told().length;
+    },
+  });
+  port.receive({ afterLog: true });
+  port.followLog({ afterId: u64(0), logId: '' });
+  return { port, seen };
+}
+
+test('the log, then what is received after it: at any moment each byte comes once, and an entry after its bytes', async () => {
+  const { daemon, pty } = await startBox({ serial: { rx_gap_ms: 20 } });
+  const sessions: ReturnType<typeof followAfterLog>[] = [];
+  const bytes = pattern(300_000);
+  for (let at = 0, n = 0; at < bytes.length; n++) {
+    const end = at + 1 + ((n * 7_919) % 3_000);
+    await pty.write(bytes.subarray(at, end));
+    at = end;
+    if (n % 5 === 0) sessions.push(followAfterLog(daemon));
+    // Chunks end by silence, by their length, and not at all meanwhile.
+    await new Promise((resolve) => setTimeout(resolve, n % 10 === 0 ? 25 : n % 3));
+  }
+  assert.ok(sessions.length > 20);
+  for (const { port, seen } of sessions) {
+    await until('all is there', () => seen.entriesEnd >= bytes.length);
+    assert.deepEqual([seen.told().equals(bytes), seen.isAhead], [true, false]);
+    await port.end();
+  }
   await daemon.stop();
 });
 

@@ -14,7 +14,7 @@ import {
 } from 'nice-grpc';
 import { type GrpcServers, startGrpcServers } from '../../src/line/grpc/server.ts';
 import type { Direction, LogEntry, NewEntry } from '../../src/line/log/entry.ts';
-import type { LogRun, LogSnapshot, ReadRequest } from '../../src/line/log/log-api.ts';
+import type { LogRun, LogSnapshot, ReaderEvents, ReadRequest } from '../../src/line/log/log-api.ts';
 import type { Log } from '../../src/line/log/serial-log.ts';
 import type { Port } from '../../src/line/port/inventory.ts';
 import {
@@ -158,10 +158,10 @@ export class FakeLog implements Log {
     this.failure = error;
     this.#wake();
   }
-  read(request: ReadRequest, signal: AbortSignal): AsyncIterable<LogRun> {
+  read(request: ReadRequest, signal: AbortSignal, events: ReaderEvents = {}): AsyncIterable<LogRun> {
     this.requests.push(request);
     const start = request.after === 'live' ? this.entries.length : request.after === 'last' ? 0 : request.after;
-    return this.#run(request, start, signal);
+    return this.#run(request, start, signal, events);
   }
   async status(): Promise<LogSnapshot> {
     const head = this.entries.length;
@@ -173,7 +173,7 @@ export class FakeLog implements Log {
     return 'boot-1';
   }
 
-  async *#run(request: ReadRequest, start: number, signal: AbortSignal): AsyncGenerator<LogRun> {
+  async *#run(request: ReadRequest, start: number, signal: AbortSignal, events: ReaderEvents): AsyncGenerator<LogRun> {
     let at = start;
     this.readers += 1;
     const wake = (): void => this.#wake();
@@ -186,7 +186,10 @@ export class FakeLog implements Log {
         this.delivered += entries.length;
         if (entries.length > 0) yield { entries, gaps: [], nextAfterId: at, live: true };
         else if (!request.follow) return;
-        else await new Promise<void>((resolve) => this.#wakers.add(resolve));
+        else {
+          events.caughtUp?.();
+          await new Promise<void>((resolve) => this.#wakers.add(resolve));
+        }
       }
     } finally {
       this.readers -= 1;

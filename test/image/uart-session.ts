@@ -28,7 +28,7 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
     received: (bytes) => void received.push(...bytes),
     event: (event) => void events.push(event),
   });
-  port.receive(true);
+  port.receive({ modemLines: true });
   const status = () => within('the status', client.line.getStatus({}), ANSWER_MS);
   await port.hold();
   const begin = uart.uartActs().length;

@@ -205,7 +205,7 @@ export function announcer(call: Call<object>, outcome = { lost: false }): Reader
 interface LiveEvents extends ReaderEvents {
   /** As the port receives them. */
   received(bytes: Uint8Array): Promise<void>;
-  /** `isLive`: what the port received in it comes, or came, by received() too. */
+  /** `isLive`: what the port received in it came by received() before. */
   log(batch: lineside.v1.LogBatch, isLive: boolean): Promise<void>;
   portState(state: lineside.v1.PortState): Promise<void>;
   /** Received bytes were not taken in time; the log is handed over again from its last batch on. */
@@ -261,15 +261,13 @@ export class LiveSession {
   async #attempt(): Promise<void> {
     [this.#isLive, this.#isBehind] = [false, false];
     const { line } = await this.#service.channel();
-    const { log } = await line.getStatus({}, { signal: this.#stop });
-    const head = log?.headId ?? Long.UZERO;
     const port: RemotePort = new RemotePort(line, {
       received: (bytes) => this.#events.received(bytes),
-      event: (event) => this.#stands().then(() => this.#event(port, event)),
-      log: (batch) => this.#stands().then(() => this.#log(port, batch, head)),
+      event: (event) => this.#stands(port).then(() => this.#event(event)),
+      log: (batch) => this.#stands(port).then(() => this.#log(batch)),
     });
+    port.receive({ afterLog: true });
     port.followLog(this.#position);
-    this.#receiveAt(head, port);
     const end = (): void => void port.end();
     this.#stop.addEventListener('abort', end, { once: true });
     const why = await port.ended;
@@ -279,29 +277,22 @@ export class LiveSession {
     if (why !== undefined) throw why;
   }
 
-  async #stands(): Promise<void> {
+  async #stands(port: RemotePort): Promise<void> {
+    this.port = port;
+    this.#standing.resolve();
     this.#link.progress();
     await this.#link.stands();
   }
 
-  async #log(port: RemotePort, batch: lineside.v1.LogBatch, head: Long): Promise<void> {
+  async #log(batch: lineside.v1.LogBatch): Promise<void> {
     await this.#events.log(batch, this.#isLive);
-    const isBefore = this.#position.afterId.lessThan(head);
     this.#position = positionAfter(this.#position, batch);
-    if (isBefore) this.#receiveAt(head, port);
   }
 
-  /** What is older than the session is in the log up to its head. */
-  #receiveAt(head: Long, port: RemotePort): void {
-    if (!this.#position.afterId.lessThan(head)) port.receive(false);
-  }
-
-  async #event(port: RemotePort, { portState, lostBytes }: lineside.v1.LineEvent): Promise<void> {
+  async #event({ portState, lostBytes }: lineside.v1.LineEvent): Promise<void> {
     if (lostBytes != null) this.#isBehind = true;
     if (portState == null) return;
     this.#isLive = true;
-    this.port = port;
-    this.#standing.resolve();
     await this.#events.portState(portState);
   }
 }

@@ -56,9 +56,9 @@ export class RemotePort {
     this.ended = this.#run(line.session(this.#outgoing(), { signal: this.#cancel.signal }));
   }
 
-  /** Once: begins received() and event(). `modemLines`: also the changes of the modem lines. */
-  receive(modemLines: boolean): void {
-    this.#request({ receive: { modemLines } });
+  /** Once: begins received() and event(). */
+  receive(how: lineside.v1.ReceiveRequest.$Properties = {}): void {
+    this.#request({ receive: how });
   }
 
   /** Once: begins log(), after this entry of this log. */
@@ -210,7 +210,7 @@ export async function takePort(
     });
   const { line } = await (await call.service()).channel();
   const remote = new RemotePort(line, events);
-  remote.receive(modemLines);
+  remote.receive({ modemLines });
   try {
     return { remote, ticket: await remote.hold(ticket), settings: effective, name: safeText(requested.portName) };
   } catch (error) {

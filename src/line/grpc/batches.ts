@@ -10,15 +10,16 @@ type Reading = Pick<Subscription, 'signal' | 'isShared'>;
 
 /**
  * Sends encoded LogBatches of one reader; the subscription stands when this returns. The first carries the log's id; a
- * read that finds nothing and does not follow ends with one empty batch.
+ * read that finds nothing and does not follow ends with one empty batch. `caughtUp`: of ReaderEvents.
  */
 export function sendBatches(
   log: Log,
   request: ReadRequest,
   { signal, isShared }: Reading,
   out: Outgoing,
+  caughtUp?: () => void,
 ): Promise<void> {
-  const runs = log.read(request, signal, () => out.endStalled());
+  const runs = log.read(request, signal, { stalled: () => out.endStalled(), ...(caughtUp && { caughtUp }) });
   let logId = log.logId;
   const encode = (piece: Piece, shared: boolean): Buffer => {
     const batch = encodeBatch(piece, logId, shared);
@@ -63,7 +64,7 @@ export function sendEntries(
   { signal, isShared }: Reading,
   out: Outgoing,
 ): Promise<void> {
-  const runs = log.read(request, signal, () => out.endStalled());
+  const runs = log.read(request, signal, { stalled: () => out.endStalled() });
   const encode = ({ entries, live }: LogRun): Buffer[] =>
     entries.map((entry) => encodeEntry(withClockNote(entry), live && isShared()));
   return sendRuns(runs, encode, out);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { lineside } from '../../shared/proto/services.ts';
+import { sessionResponse } from './encode.ts';
 import { MAX_UNREAD_BYTES, RECEIVED_MESSAGE_BYTES } from './limits.ts';
 import { ReceivedQueue } from './received-queue.ts';
 
@@ -54,6 +55,32 @@ test('what a client does not take is dropped at the limit and counted; nothing c
   assert.equal(messages.length, 1);
   assert.equal(Number(messages[0]?.event?.lostBytes), MAX_UNREAD_BYTES + 1);
   assert.equal(changes, MAX_UNREAD_BYTES / 4_096 + 1);
+});
+
+test('a batch of the log comes behind what waits, and not at all once bytes are lost', async () => {
+  const queue = new ReceivedQueue(() => {});
+  const batch = sessionResponse('log', lineside.v1.LogBatch.encode({ logId: 'batch' }).finish());
+  assert.equal(queue.behind(batch), undefined, 'nothing waits');
+  queue.received(Buffer.from('a'));
+  const taken = queue.behind(batch);
+  queue.received(Buffer.from('b'));
+  queue.purge();
+  queue.received(Buffer.from('c'));
+  const order = all(queue).map(({ received, log }) => log?.logId ?? Buffer.from(received ?? []).toString());
+  assert.deepEqual(order, ['batch', 'c']);
+  await taken;
+  for (const isQueued of [true, false]) {
+    const lossy = new ReceivedQueue(() => {});
+    lossy.received(Buffer.alloc(MAX_UNREAD_BYTES));
+    const queued = isQueued ? lossy.behind(batch) : undefined;
+    lossy.received(Buffer.from('x'));
+    assert.deepEqual(texts(lossy), ['event']);
+    const dropped = queued ?? lossy.behind(batch);
+    assert.ok(dropped !== undefined);
+    assert.deepEqual(texts(lossy), []);
+    lossy.end();
+    await dropped;
+  }
 });
 
 test('events alone are bounded too', () => {

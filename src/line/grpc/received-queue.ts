@@ -9,9 +9,18 @@ const ERROR_BYTES = 32;
 
 type Event = lineside.v1.LineEvent.$Properties;
 
+/** Of the log, encoded. */
+interface Batch {
+  readonly message: Buffer;
+  readonly done: () => void;
+}
+
+type Piece = Uint8Array | Event | Batch;
+
 export class ReceivedQueue {
   readonly #onChange: () => void;
-  #pieces: (Uint8Array | Event)[] = [];
+  #pieces: Piece[] = [];
+  #batch: Batch | undefined;
   #bytes = 0;
   #lostBytes = 0;
 
@@ -32,9 +41,27 @@ export class ReceivedQueue {
     this.#add(event);
   }
 
+  /**
+   * A batch of the log goes behind what waits, so that bytes are received before their entry comes, and no entry comes whose
+   * bytes are lost. Resolves when it was taken, or at the end; undefined: nothing waits. One at a time.
+   */
+  behind(message: Buffer): Promise<void> | undefined {
+    if (this.#pieces.length === 0 && this.#lostBytes === 0) return undefined;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#batch = { message, done: resolve };
+    if (this.#lostBytes === 0) this.#pieces.push(this.#batch);
+    return promise;
+  }
+
+  end(): void {
+    this.#batch?.done();
+  }
+
   /** Leaves out the bytes that wait, and their errors. */
   purge(): void {
-    this.#pieces = this.#pieces.filter((piece) => !(piece instanceof Uint8Array || piece.lineErrors));
+    this.#pieces = this.#pieces.filter(
+      (piece) => !(piece instanceof Uint8Array) && ('message' in piece || !piece.lineErrors),
+    );
     this.#bytes = this.#pieces.reduce((sum, piece) => sum + bytesOf(piece), 0);
   }
 
@@ -44,6 +71,10 @@ export class ReceivedQueue {
     if (first === undefined) return undefined;
     if (!(first instanceof Uint8Array)) {
       this.#pieces.shift();
+      if ('message' in first) {
+        first.done();
+        return first.message;
+      }
       this.#bytes -= bytesOf(first);
       return sessionResponse('event', lineside.v1.LineEvent.encode(first).finish());
     }
@@ -75,7 +106,9 @@ export class ReceivedQueue {
   }
 }
 
-function bytesOf(piece: Uint8Array | Event): number {
+function bytesOf(piece: Piece): number {
   if (piece instanceof Uint8Array) return piece.length;
+  // Its reader holds it until then anyway.
+  if ('message' in piece) return 0;
   return EVENT_BYTES + (piece.lineErrors?.errors?.length ?? 0) * ERROR_BYTES;
 }

@@ -2,7 +2,7 @@
 import type { Timer } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside, serial } from '../../shared/proto/services.ts';
-import type { LineState, Turn } from '../port/line.ts';
+import type { LineListener, LineState, Turn } from '../port/line.ts';
 import type { EffectiveSettings, OutgoingLines, SettingsChange } from '../port/line-config.ts';
 import type { ModemState, OpenPort } from '../port/open-port.ts';
 import { sendBatches } from './batches.ts';
@@ -45,6 +45,8 @@ export class Session {
   /** Until the stream has room. */
   #receivedWaits = false;
   #logBegun = false;
+  /** Begins the received bytes, which wait for the end of the log. */
+  #afterLog: (() => void) | undefined;
   /** It began a break, which is not to outlast it. */
   #breaking = false;
   /** Of the last break that was asked for: it waits for its turn, and its end for that. */
@@ -74,6 +76,7 @@ export class Session {
       await this.#end.promise;
     } finally {
       this.#isOver = true;
+      this.#afterLog = undefined;
       for (const end of this.#atEnd) end();
       this.#endBreak();
       this.#watchErrors(false);
@@ -139,33 +142,48 @@ export class Session {
     if (this.#logBegun) throw new LinesideError('INVALID_ARGUMENT', 'log: has begun on this stream already');
     const { log } = this.#parts;
     const out: Outgoing = {
-      send: (batch) => this.#out.send(sessionResponse('log', batch)),
+      send: (batch) => {
+        const message = sessionResponse('log', batch);
+        return this.#received?.behind(message) ?? this.#out.send(message);
+      },
       endStalled: () => this.#out.endStalled(),
     };
-    const sent = sendBatches(log, readRequest(request, log.logId), this.#subscription, out);
+    const sent = sendBatches(log, readRequest(request, log.logId), this.#subscription, out, () => this.#afterLog?.());
     this.#logBegun = true;
     this.#begin(sent);
   }
 
-  #receive({ modemLines }: lineside.v1.ReceiveRequest): void {
+  #receive({ modemLines, afterLog }: lineside.v1.ReceiveRequest): void {
     if (this.#received !== undefined)
       throw new LinesideError('INVALID_ARGUMENT', 'receive: has begun on this stream already');
+    if (afterLog && this.#logBegun)
+      throw new LinesideError('INVALID_ARGUMENT', 'receive.after_log: the log has begun on this stream already');
     const queue = new ReceivedQueue(() => this.#sendReceived(queue));
     this.#received = queue;
     // It ends with the stream alone.
     this.#underWay += 1;
+    const begin = (): void => {
+      this.#afterLog = undefined;
+      this.#listen(queue, afterLog);
+      if (modemLines) this.#watchModemLines(queue);
+    };
+    if (afterLog) this.#afterLog = begin;
+    else begin();
+  }
+
+  /** `fromEntry`: from the end of the last entry of the log. */
+  #listen(queue: ReceivedQueue, fromEntry: boolean): void {
     const { line } = this.#parts;
     queue.event({ portState: portStateOf(line.snapshot().state) });
-    const stop = line.listen({
+    const listener: LineListener = {
       received: (bytes, errors = []) => {
         if (this.#endErrors !== undefined && errors.length > 0) queue.event({ lineErrors: { errors: [...errors] } });
         queue.received(bytes);
       },
       state: (state) => queue.event({ portState: portStateOf(state) }),
       settings: (effective) => queue.event({ settings: effectiveMessage(effective) }),
-    });
-    this.#atEnd.push(stop);
-    if (modemLines) this.#watchModemLines(queue);
+    };
+    this.#atEnd.push(line.listen(listener, fromEntry), () => queue.end());
   }
 
   #sendReceived(queue: ReceivedQueue): void {

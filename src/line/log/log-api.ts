@@ -62,6 +62,14 @@ export interface ReadRequest {
   readonly asStored?: boolean | undefined;
 }
 
+/** What happens to a reader, at the moment at which it does. */
+export interface ReaderEvents {
+  /** It throws TOO_MANY, when its caller asks for more: the caller may be waiting for its client. */
+  stalled?(): void;
+  /** Its caller has taken all that there is: it waits for the next entry. */
+  caughtUp?(): void;
+}
+
 /** A run of consecutive entries in log order, never empty of everything but possibly of entries (a filter). */
 export interface LogRun {
   readonly entries: readonly LogEntry[];

@@ -5,7 +5,7 @@
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import type { Batch } from '../../shared/base/log-block.ts';
 import { type LogEntry, type LogGap, lostAfter } from './entry.ts';
-import type { LogRun, ReadRequest } from './log-api.ts';
+import type { LogRun, ReaderEvents, ReadRequest } from './log-api.ts';
 import { type Filter, filtersAnything, lastIdOf, matcher, maxBlockBytes, unpack } from './packed.ts';
 import { chargeOf, READER_ALLOWANCE_BYTES, type Readers, STALLED_MS, type Wakeable } from './readers.ts';
 import type { Page } from './store-client.ts';
@@ -29,7 +29,7 @@ const done: IteratorResult<LogRun> = { done: true, value: undefined };
 export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   readonly #readers: Readers;
   readonly #signal: AbortSignal;
-  readonly #onStalled: () => void;
+  readonly #events: ReaderEvents;
   readonly #filter: Filter;
   /** undefined: the filter takes every entry. */
   readonly #matches: ((entry: LogEntry) => boolean) | undefined;
@@ -61,10 +61,10 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
   #interrupt: (() => void) | undefined;
   readonly #onAbort = (): void => this.#end();
 
-  constructor(readers: Readers, request: ReadRequest, signal: AbortSignal, onStalled: () => void) {
+  constructor(readers: Readers, request: ReadRequest, signal: AbortSignal, events: ReaderEvents) {
     this.#readers = readers;
     this.#signal = signal;
-    this.#onStalled = onStalled;
+    this.#events = events;
     const { dir, sinceMs, untilMs } = request;
     this.#filter = { dir, sinceMs, untilMs };
     this.#matches = filtersAnything(this.#filter) ? matcher(this.#filter) : undefined;
@@ -120,7 +120,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
 
   endStalled(): void {
     this.#isStalled = true;
-    this.#onStalled();
+    this.#events.stalled?.();
     this.#end();
   }
 
@@ -173,6 +173,7 @@ export class Reader implements AsyncIterableIterator<LogRun>, Wakeable {
     if (caughtUp && closing) throw shuttingDown();
     if (caughtUp || !opened || this.#cursor >= decidedId) {
       this.#charge(0);
+      if (caughtUp) this.#events.caughtUp?.();
       await this.#interruptible(undefined);
       return undefined;
     }

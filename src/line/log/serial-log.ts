@@ -18,6 +18,7 @@ import type {
   LineRecorder,
   LogRun,
   LogSnapshot,
+  ReaderEvents,
   ReadRequest,
   RecordedEvent,
   TimeSource,
@@ -192,11 +193,10 @@ export class SerialLog implements LineRecorder {
    * Reads the log as runs, in order, without a gap or repeat between stored and live. The subscription stands when
    * this returns (before the first run is asked for). A reader that falls behind reads on from storage and holds no
    * memory. Ends when the signal fires (normally), or throws LOG_LOST (entries it was still to get are gone;
-   * the message has their number), SHUTTING_DOWN, or TOO_MANY: it took nothing while others waited for what it holds; then
-   * `onStalled` is called at that moment, since the caller may be waiting for its client.
+   * the message has their number), SHUTTING_DOWN, or TOO_MANY: it took nothing while others waited for what it holds.
    */
-  read(request: ReadRequest, signal: AbortSignal, onStalled = (): void => {}): AsyncIterable<LogRun> {
-    return new Reader(this.#readers, request, signal, onStalled);
+  read(request: ReadRequest, signal: AbortSignal, events: ReaderEvents = {}): AsyncIterable<LogRun> {
+    return new Reader(this.#readers, request, signal, events);
   }
 
   /** The boot of the machine in which an entry was stamped; '': not known (no time sync, an earlier version wrote it). */

@@ -80,6 +80,11 @@ export class ChunkCutter {
     return this.#gapMs > 0;
   }
 
+  /** A copy of the open chunk's bytes. */
+  get unfinished(): Uint8Array {
+    return new Uint8Array(this.#open.subarray(0, this.#bytes));
+  }
+
   /** Takes bytes that just arrived and gives the chunks that they complete. */
   feed(bytes: Uint8Array, wallMs: number, monoMs: number): Chunk[] {
     if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) {

@@ -183,8 +183,13 @@ export class PortOwner {
     return this.#connected().device.setModemLines(lines);
   }
 
-  /** Gets what is received from now on, and what happens to the line, until the returned function is called. */
-  listen(listener: LineListener): () => void {
+  /**
+   * Gets what is received from now on, and what happens to the line, until the returned function is called. `fromEntry`: also
+   * what was received after the last entry of the log, at once.
+   */
+  listen(listener: LineListener, fromEntry = false): () => void {
+    const unfinished = fromEntry ? this.#current?.traffic.unfinished : undefined;
+    if (unfinished !== undefined && unfinished.length > 0) listener.received(unfinished);
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }

@@ -87,6 +87,11 @@ export class Traffic {
     this.#pauseIfNeeded(bytes.length, monoMs);
   }
 
+  /** Bytes that are no chunk yet. */
+  get unfinished(): Uint8Array {
+    return this.#cutter.unfinished;
+  }
+
   /** The log has room again. */
   relieve(): void {
     if (this.#paused && this.#rest === undefined) this.#readOn();
