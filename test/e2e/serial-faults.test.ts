@@ -55,6 +55,7 @@ test('the line is lost: with --wait what the program writes meanwhile is sent on
   };
   const plain = startCli(['attach', '--config', configFile, '--link', linkIn()]);
   await hungUpOn(plain, 'attach_client.py');
+  await until('attach has ended', () => plain.process.exitCode !== null);
   assert.equal(plain.process.exitCode, 3);
   await hungUpOn(startCli(['rfc2217', '--config', configFile, '--listen', ':0']), 'rfc2217_client.py');
   await box.daemon.stop();
