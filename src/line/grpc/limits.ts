@@ -35,7 +35,7 @@ export const BATCH_ENTRIES = 512;
  * What a stream holds for a client that does not read: small messages enough for one write of the socket, or one large one. Each
  * costs its frame, its callback and its place in Node's streams besides.
  */
-export const AHEAD_BYTES = 16 * KIB;
+export const AHEAD_BYTES = 8 * KIB;
 export const MESSAGE_COST_BYTES = 256;
 /** Messages of other streams, and requests of a Session, that wait in one of Node's streams. Its own 16 are 16 MiB for each Session. */
 export const MESSAGES_AHEAD = 1;

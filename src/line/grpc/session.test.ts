@@ -170,7 +170,11 @@ async function drain(stream: AsyncIterable<unknown>): Promise<void> {
 const badSessions: [string, SessionRequest[], RegExp][] = [
   ['an empty request', [{}], /neither send, log, receive nor command/],
   ['a second log', [{ log: { follow: true } }, { log: {} }], /begun/],
-  ['received bytes after a log that has begun', [{ log: { follow: true } }, { receive: { afterLog: true } }], /after_log/],
+  [
+    'received bytes after a log that has begun',
+    [{ log: { follow: true } }, { receive: { afterLog: true } }],
+    /after_log/,
+  ],
   ['a bad read', [{ log: { last: true } }], /limit/],
 ];
 test('a Session ends on a bad request, and frees everything', async () => {
