@@ -265,17 +265,20 @@ export class FakeService {
     const answers: lineside.v1.SessionResponse.$Properties[] = [];
     let after: number | undefined;
     let ended = false;
+    let receiveLater = false;
     const live = (response: lineside.v1.SessionResponse.$Properties): void => {
       answers.push(response);
       this.#changes.emit('change');
     };
+    const beginReceive = (): void => {
+      answers.push(this.#portState());
+      this.#changes.on('live', live);
+    };
     const take = async (): Promise<void> => {
       for await (const { log, receive, send } of requests) {
         if (log != null) after ??= log.afterId.toNumber();
-        if (receive != null) {
-          answers.push(this.#portState());
-          this.#changes.on('live', live);
-        }
+        if (receive?.afterLog) receiveLater = true;
+        else if (receive != null) beginReceive();
         if (send != null) answers.push({ response: 'sent', sent: this.#send(send) });
         this.#changes.emit('change');
       }
@@ -299,7 +302,10 @@ export class FakeService {
         const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));
         yield { response: 'log', log: { entries, logId: this.logId, nextAfterId: u64(after) } };
       } else if (ended) return;
-      else await this.#wake(signal);
+      else if (receiveLater && after !== undefined) {
+        receiveLater = false;
+        beginReceive();
+      } else await this.#wake(signal);
     }
   }
 }
