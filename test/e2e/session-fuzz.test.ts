@@ -25,7 +25,7 @@ const timeout = Math.max(60_000, count);
 const GROWTH_MIB = 60;
 const LONGEST_STREAM = 400;
 const LANES = 4;
-const TELNET_BYTES = 1_000_000;
+const TELNET_BYTES = Math.max(400_000, count);
 const [IAC, WILL, SB, SE, COM_PORT] = [255, 251, 250, 240, 44];
 /** A command that does nothing else has some 100. */
 const MAX_CLIENT_MIB = 250;
@@ -150,10 +150,16 @@ const commands: readonly ((random: Random) => lineside.v1.LineCommand.$Propertie
 function request(random: Random): lineside.v1.SessionRequest.$Properties {
   const which = random.between(1, 500);
   if (which === 1) return {};
-  if (which === 2) return { receive: { modemLines: flag(random) } };
+  if (which === 2) return { receive: { modemLines: flag(random), afterLog: flag(random) } };
   if (which === 3)
     return {
-      log: { afterId: long(random), follow: flag(random), liveOnly: flag(random), limit: long(random), last: true },
+      log: {
+        afterId: long(random),
+        follow: flag(random),
+        liveOnly: flag(random),
+        limit: long(random),
+        last: flag(random),
+      },
     };
   if (which < 250) return { command: anyOf(commands, random)(random) };
   const payload = random.bytes(anyOf([0, 1, 8, 64, random.between(0, 1_000)], random));
