@@ -37,6 +37,7 @@ export class FakeService {
   #status: Record<string, unknown> = {};
   entries: Entry[] = [];
   gaps: lineside.v1.LogGap.$Properties[] = [];
+  events: lineside.v1.RecordedEvent.$Properties[] = [];
   logId = 'log-1';
   /** Thrown by readLog after so many more batches. */
   breakReading: { after: number; error: ServerError } | undefined;
@@ -182,8 +183,11 @@ export class FakeService {
         if (request.rts != null) this.modem.rts = request.rts;
         return this.modem;
       },
-      releaseHold: async () => ({}),
-      listEvents: async () => ({}),
+      releaseHold: async () => {
+        this.patchStatus({ holder: null });
+        return {};
+      },
+      listEvents: async ({ limit }: lineside.v1.ListEventsRequest) => ({ events: this.events.slice(-limit) }),
       open: async ({ config, flowControl }: lineside.v1.OpenRequest) => {
         this.flowControl = flowControl;
         return this.#serial().open(config ?? new serial.SerialConfig());

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ServerError, Status } from 'nice-grpc';
+import { u64 } from '../../line/grpc/encode.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
+import { lineside } from '../../shared/proto/services.ts';
 import { run, start, testFiles } from '../drive.fixture.ts';
 import { cli, service, serviceForEach, socket } from './fake-service.fixture.ts';
 
@@ -34,6 +36,49 @@ describe('the port', () => {
         { portName: '/dev/ttyAMA0', description: '', hardwareId: 'platform:fe201000.serial', open: true },
       ],
     });
+  });
+
+  it('lists what happened to it', async () => {
+    const { Kind } = lineside.v1.RecordedEvent;
+    const { ENTRY_CLOCK_KNOWN, ENTRY_CLOCK_NOT_SET } = lineside.v1.EntryClock;
+    assert.equal((await cli('events')).stdout, 'no events\n');
+    service.events = [
+      { id: u64(1), timestampMs: u64(1_000), clock: ENTRY_CLOCK_NOT_SET, kind: Kind.LOST, detail: 'EIO' },
+      {
+        id: u64(2),
+        afterEntryId: u64(7),
+        timestampMs: u64(2_000),
+        clock: ENTRY_CLOCK_KNOWN,
+        kind: Kind.HOLD_BEGUN,
+        by: 'al\x1b',
+      },
+    ];
+    const { stdout } = await cli('events');
+    assert.match(
+      stdout,
+      /^TIME +ENTRY +EVENT +BY +MORE\n.*01\.000 +\? +0 +lost +EIO\n.*02\.000 +7 +hold begun +al\\x1b\n$/,
+    );
+    assert.deepEqual(JSON.parse((await cli('events', '--last', '1', '--json')).stdout), {
+      events: [
+        {
+          id: 2,
+          time: '1970-01-01T00:00:02.000Z',
+          timestampMs: 2_000,
+          clock: 'known',
+          afterEntryId: 7,
+          kind: 'holdBegun',
+          by: 'al\x1b',
+          detail: '',
+        },
+      ],
+    });
+    assert.equal((await cli('events', '--last', '1001')).status, 2);
+  });
+
+  it('is released from whoever holds it', async () => {
+    service.patchStatus({ holder: { name: 'alice' } });
+    assert.equal((await cli('release')).stdout, 'released: it was held by alice\n');
+    assert.equal((await cli('release', '--json')).stdout, '{"heldBy":null}\n');
   });
 
   it('opens with the short form and with options, and prints what is open', async () => {

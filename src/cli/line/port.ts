@@ -1,12 +1,13 @@
-/** devices, open, close, config, modem, break: the port, what it is open with, and the other wires of the line. */
-import { flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
-import { serial } from '../../shared/proto/services.ts';
+/** devices, open, close, settings, events, release, modem, break: the port, what it is open with, what happened to it, its other wires. */
+import { eventKinds, flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
+import { type lineside, serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { CliFailure } from '../failure.ts';
+import { clockMark } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
-import { configJson, deviceJson } from '../output/json.ts';
-import { wholeNumber } from '../output/numbers.ts';
+import { configJson, deviceJson, entryClockName } from '../output/json.ts';
+import { exact, localTime, utcTime, wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import { parseSettings, type Settings, settingsText, usualSettings } from './settings.ts';
@@ -27,6 +28,13 @@ const openOptions = [
     parse: wholeNumber(0, maxUint32),
     usual: 0,
   }),
+] as const;
+
+/** The service answers so many at a time. */
+const mostEvents = 1_000;
+const usualEvents = 20;
+const eventsOptions = [
+  option('--last <n>', `the last n, up to ${mostEvents}`, { parse: wholeNumber(1, mostEvents), usual: usualEvents }),
 ] as const;
 
 const modemOptions = [
@@ -85,6 +93,24 @@ export const portCommands: readonly Entry[] = [
     examples: ['lineside settings', 'lineside settings --json | jq .open'],
     what: 'read the settings',
     run: showSettings,
+  },
+  {
+    command: 'events',
+    help: 'list what happened to the port: opened, closed, lost, back, settings changed, held, and by whom',
+    options: eventsOptions,
+    notes: 'The box keeps the newest 10,000. ENTRY is the entry of the log after which it happened.',
+    examples: ['lineside events', `lineside events --last 1000 --json | jq '.events[] | select(.kind == "lost")'`],
+    what: 'list the events of the line',
+    run: showEvents,
+  },
+  {
+    command: 'release',
+    help: 'take the line away from whoever holds it alone (attach, rfc2217); a token needs the role admin',
+    notes:
+      'Its program is not ended: what it sends from then on goes between the packets of others. `lineside events` names who released it.',
+    examples: ['lineside release'],
+    what: 'release the line',
+    run: release,
   },
 ];
 
@@ -214,6 +240,43 @@ async function showSettings(call: Call<object>): Promise<number> {
   const config = await currentConfig(call);
   if (config.portName === '') return call.print({ open: false }, 'closed');
   return call.print({ open: true, ...configJson(config) }, configText(config));
+}
+
+async function showEvents(call: Call<Given<typeof eventsOptions>>): Promise<number> {
+  const { last: limit } = call.options;
+  const { events } = await call.line(({ line }, options) => line.listEvents({ limit }, options));
+  const heading = ['TIME', '', 'ENTRY', 'EVENT', 'BY', 'MORE'];
+  const shown = events.length === 0 ? 'no events' : table(heading, events.map(eventRow), call.out.width);
+  return call.print({ events: events.map(eventJson) }, shown);
+}
+
+function eventRow({ timestampMs, clock, afterEntryId, kind, by, detail }: lineside.v1.RecordedEvent): string[] {
+  const { date, time } = localTime(timestampMs);
+  const words = (eventKinds[kind] ?? 'unknown').replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const texts = [words, by, detail].map(safeText);
+  return [`${date} ${time}`.trim(), clockMark(clock), String(exact(afterEntryId)), ...texts];
+}
+
+function eventJson({ id, afterEntryId, timestampMs, clock, kind, by, detail }: lineside.v1.RecordedEvent) {
+  const known = entryClockName(clock);
+  return {
+    id: exact(id),
+    time: utcTime(timestampMs),
+    timestampMs: exact(timestampMs),
+    ...(known === '' ? {} : { clock: known }),
+    afterEntryId: exact(afterEntryId),
+    kind: eventKinds[kind] ?? 'unknown',
+    by,
+    detail,
+  };
+}
+
+async function release(call: Call<object>): Promise<number> {
+  const { holder } = await call.line(({ line }, options) => line.getStatus({}, options));
+  await call.line(({ line }, options) => line.releaseHold({}, options));
+  const heldBy = holder?.name ?? '';
+  const text = heldBy === '' ? 'nobody held the line' : `released: it was held by ${safeText(heldBy)}`;
+  return call.print({ heldBy: heldBy === '' ? null : heldBy }, text);
 }
 
 async function modem(call: Call<Given<typeof modemOptions>>): Promise<number> {

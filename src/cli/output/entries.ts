@@ -52,7 +52,7 @@ export function rowBytes(view: DataView, width: number): number {
 const colours: Readonly<Record<string, Colour>> = { tx: 'cyan', rx: 'green', gap: 'yellow' };
 
 /** Stands between the time and what follows, so that columns stay where they are. */
-function clockMark(clock: number): string {
+export function clockMark(clock: number): string {
   const known = entryClockName(clock);
   return known === 'notSet' ? '?' : known === 'corrected' ? '~' : ' ';
 }

@@ -60,7 +60,7 @@ export class LineHold {
     const { name, sinceMs } = this.#held;
     const since = instantOfMs(sinceMs).slice(11, 16);
     throw new LinesideError('CONFLICT', `the line is held by ${name} since ${since} UTC`, {
-      hint: 'ask its holder, or have an admin release it',
+      hint: 'ask its holder, or with the role admin: lineside release',
     });
   }
 

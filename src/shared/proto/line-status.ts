@@ -7,6 +7,16 @@ export const portStates = ['unknown', 'closed', 'opening', 'open', 'lost', 'reop
 export const logStates = ['unknown', 'ok', 'failing'] as const;
 export const clockStates = ['unknown', 'set', 'notSet'] as const;
 export const entryClocks = ['unknown', 'known', 'notSet', 'corrected'] as const;
+export const eventKinds = [
+  'unknown',
+  'opened',
+  'closed',
+  'lost',
+  'back',
+  'settingsChanged',
+  'holdBegun',
+  'holdEnded',
+] as const;
 export const parities = ['none', 'even', 'odd', 'mark', 'space'] as const;
 export const stopBits = [1, 1.5, 2] as const;
 export const flowControls = ['none', 'rtscts', 'xonxoff'] as const;
