@@ -63,6 +63,21 @@ describe('the publisher', () => {
     assert.deepEqual([await sent(), publisher.inMemory], [[], 0]);
   });
 
+  test('what is published while the scan has returned and waits is not sent again', async (t) => {
+    const { add, sent, settle, after } = rig(t, { limits: { keys: 3, ids: 100, idsOfKey: 100, blockedKeys: 1 } });
+    await add('a');
+    assert.deepEqual(await sent(), [1]);
+    settle(refused, 1);
+    assert.deepEqual(await sent(), []);
+    await add('b r/c r/c r/d r/e');
+    assert.deepEqual(await sent(), [3, 5, 6], 'the topic of b is closed');
+    assert.deepEqual(await after(1_000), [1]);
+    settle(ack, 1);
+    assert.deepEqual(await sent(), [], 'it is open, and there is no room for b');
+    settle(ack, 3, 5, 6);
+    assert.deepEqual(await sent(), [2, 4]);
+  });
+
   test('bounds the bytes in flight; one event is sent whatever its size', async (t) => {
     const { add, sent, settle, publisher } = rig(t, { inFlightBytes: 2_000 });
     await add('a', 5_000);

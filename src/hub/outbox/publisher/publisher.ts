@@ -208,6 +208,7 @@ export class Publisher {
 
   #written(batch: readonly RowUpdate[], left: number): void {
     this.#left(left);
+    this.#rows.written(batch);
     for (const update of batch) this.#queues.written(update);
     if (this.#rows.hasDeferred || batch.some(({ queue }) => queue.deferred)) this.#rows.lookForDeferred();
     this.#wake();

@@ -71,6 +71,11 @@ export class QueueRows {
     this.#at = -1;
   }
 
+  /** These are committed. One that is read ahead, because the scan has returned, would be sent once more behind later ones. */
+  written(batch: readonly Pick<RowUpdate, 'id'>[]): void {
+    if (batch.some(({ id }) => id > this.#at)) this.drop();
+  }
+
   /** undefined: it no longer waits. */
   one(id: number): Body | undefined {
     return this.#sql.one.get(id);
