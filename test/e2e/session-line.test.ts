@@ -65,18 +65,18 @@ test('received bytes come as they are read, beside every chunk in the log, and n
   await daemon.stop();
 });
 
-/** What it is told of the line, in one piece: entries until the first event, then received bytes; and where later entries end. */
+/** The bytes of the line as one client gets them: in entries until the first event, then as received; and where later entries end. */
 function followAfterLog({ client }: Pick<Daemon, 'client'>) {
-  const told: Buffer[] = [];
-  const seen = { told: () => Buffer.concat(told), isLive: false, entriesEnd: 0, isAhead: false };
+  const got: Buffer[] = [];
+  const seen = { bytes: () => Buffer.concat(got), isLive: false, entriesEnd: 0, isAhead: false };
   const port = new RemotePort(client.line, {
-    received: (bytes) => void told.push(Buffer.from(bytes)),
+    received: (bytes) => void got.push(Buffer.from(bytes)),
     event: () => void (seen.isLive = true),
     log: async ({ entries }) => {
       const bytes = Buffer.concat(entries.map(({ entry }) => Buffer.from(entry?.rawData ?? [])));
       seen.entriesEnd += bytes.length;
-      if (!seen.isLive) told.push(bytes);
-      else seen.isAhead ||= seen.entriesEnd > seen.told().length;
+      if (!seen.isLive) got.push(bytes);
+      else seen.isAhead ||= seen.entriesEnd > seen.bytes().length;
     },
   });
   port.receive({ afterLog: true });
@@ -99,7 +99,7 @@ test('the log, then what is received after it: at any moment each byte comes onc
   assert.ok(sessions.length > 20);
   for (const { port, seen } of sessions) {
     await until('all is there', () => seen.entriesEnd >= bytes.length);
-    assert.deepEqual([seen.told().equals(bytes), seen.isAhead], [true, false]);
+    assert.deepEqual([seen.bytes().equals(bytes), seen.isAhead], [true, false]);
     await port.end();
   }
   await daemon.stop();

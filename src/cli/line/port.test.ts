@@ -75,7 +75,7 @@ describe('the port', () => {
     assert.equal((await cli('events', '--last', '1001')).status, 2);
   });
 
-  it('is released from whoever holds it', async () => {
+  it('is released from its holder', async () => {
     service.patchStatus({ holder: { name: 'alice' } });
     assert.equal((await cli('release')).stdout, 'released: it was held by alice\n');
     assert.equal((await cli('release', '--json')).stdout, '{"heldBy":null}\n');

@@ -105,9 +105,9 @@ export const portCommands: readonly Entry[] = [
   },
   {
     command: 'release',
-    help: 'take the line away from whoever holds it alone (attach, rfc2217); a token needs the role admin',
+    help: 'end the hold of the line (by attach or rfc2217); a token needs the role admin',
     notes:
-      'Its program is not ended: what it sends from then on goes between the packets of others. `lineside events` names who released it.',
+      'The program of the holder goes on, without exclusive use: its packets go between those of others. `lineside events` shows the name of the caller.',
     examples: ['lineside release'],
     what: 'release the line',
     run: release,
@@ -275,7 +275,7 @@ async function release(call: Call<object>): Promise<number> {
   const { holder } = await call.line(({ line }, options) => line.getStatus({}, options));
   await call.line(({ line }, options) => line.releaseHold({}, options));
   const heldBy = holder?.name ?? '';
-  const text = heldBy === '' ? 'nobody held the line' : `released: it was held by ${safeText(heldBy)}`;
+  const text = heldBy === '' ? 'the line was not held' : `released: it was held by ${safeText(heldBy)}`;
   return call.print({ heldBy: heldBy === '' ? null : heldBy }, text);
 }
 

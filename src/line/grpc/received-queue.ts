@@ -1,4 +1,4 @@
-/** Received bytes and events of the line on their way to the client of one Session, in order and bounded. */
+/** Received bytes, events of the line, and a batch of the log behind them, on their way to the client of one Session: in order and bounded. */
 import { lineside } from '../../shared/proto/services.ts';
 import { sessionResponse, u64 } from './encode.ts';
 import { MAX_UNREAD_BYTES, RECEIVED_MESSAGE_BYTES } from './limits.ts';

@@ -175,6 +175,7 @@ const badSessions: [string, SessionRequest[], RegExp][] = [
     [{ log: { follow: true } }, { receive: { afterLog: true } }],
     /after_log/,
   ],
+  ['received bytes after a log that ends', [{ receive: { afterLog: true } }, { log: {} }], /log\.follow/],
   ['a bad read', [{ log: { last: true } }], /limit/],
 ];
 test('a Session ends on a bad request, and frees everything', async () => {

@@ -141,6 +141,12 @@ export class Session {
   #follow(request: lineside.v1.ReadLogRequest): void {
     if (this.#logBegun) throw new LinesideError('INVALID_ARGUMENT', 'log: has begun on this stream already');
     const { log } = this.#parts;
+    const read = readRequest(request, log.logId);
+    if (this.#afterLog !== undefined && !read.follow)
+      throw new LinesideError(
+        'INVALID_ARGUMENT',
+        'log.follow: must be set after receive.after_log, which waits for it',
+      );
     const out: Outgoing = {
       send: (batch) => {
         const message = sessionResponse('log', batch);
@@ -148,7 +154,7 @@ export class Session {
       },
       endStalled: () => this.#out.endStalled(),
     };
-    const sent = sendBatches(log, readRequest(request, log.logId), this.#subscription, out, () => this.#afterLog?.());
+    const sent = sendBatches(log, read, this.#subscription, out, () => this.#afterLog?.());
     this.#logBegun = true;
     this.#begin(sent);
   }
