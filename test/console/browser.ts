@@ -170,7 +170,9 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       await page.keyboard.type(text);
     },
     show: (hash) =>
-      page.evaluate((to) => {
+      page.evaluate(async (to) => {
+        // The page follows its address once the effects of its first drawing have run.
+        for (let n = 0; n < 2; n++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
         location.hash = to;
       }, hash),
     async intercept(url, take) {
