@@ -170,9 +170,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       await page.keyboard.type(text);
     },
     show: (hash) =>
-      page.evaluate(async (to) => {
-        // The page follows its address once the effects of its first drawing have run.
-        for (let n = 0; n < 2; n++) await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      page.evaluate((to) => {
         location.hash = to;
       }, hash),
     async intercept(url, take) {

@@ -226,6 +226,8 @@ function usePlace(open: readonly Section[]): Place | undefined {
   useEffect(() => {
     const look = (): void => setHash(location.hash);
     addEventListener('hashchange', look);
+    // What changed between the first drawing and now.
+    look();
     return () => removeEventListener('hashchange', look);
   }, []);
   return useMemo(() => {
