@@ -8,6 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { settingsOf } from '../../src/line/port/linux/termios.ts';
 import { getTermios } from '../../src/line/port/linux/tty-ioctl.ts';
+import { openPty } from '../../src/line/port/simulated/simulated-line.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, startDaemon, startProcess, temporaryDirectory } from './daemon.ts';
 import { type Box, openPort, startBox, startEchoBox, wasSent } from './faults.ts';
@@ -96,18 +97,23 @@ test('stty is followed; each change applies to what is written after it', async 
   await box.daemon.stop();
 });
 
-test('a killed command leaves a link that the next one replaces, though its terminal has the same number', async () => {
+test('a killed command leaves a link that the next one replaces, also when another program has the number of its terminal; not that of a running one', async () => {
   const box = await startEchoBox();
   const link = join(temporaryDirectory(), 'ttyBOX');
   const killed = await attach(box, link);
   const held = readlinkSync(link);
-  await killed.end('SIGKILL');
-  const again = await until('the hold of the killed one ends', async () => {
-    await box.daemon.client.line.releaseHold({});
-    return await attach(box, link);
-  });
   assert.match(held, /^\/dev\/pts\//);
+  await box.daemon.client.line.releaseHold({});
+  const beside = await runCli(['attach', '--config', box.daemon.configFile, '--link', link]);
+  assert.match(beside.stderr, /ttyBOX is there already/);
+  await killed.end('SIGKILL');
+  const others = [openPty()];
+  while (!existsSync(held)) others.push(openPty());
+  await box.daemon.client.line.releaseHold({});
+  const again = await attach(box, link);
+  assert.notEqual(readlinkSync(link), held);
   assert.equal(await again.end('SIGINT'), 0);
+  for (const other of others) other.close();
   await box.daemon.stop();
 });
 

@@ -206,16 +206,17 @@ async function loadPty() {
 }
 
 /**
- * Answers how to remove it. Replaces nothing but a link to a terminal that is gone, or to this very one: the kernel uses the
- * number of a killed command's terminal again.
+ * Answers how to remove it. Replaces nothing but a link whose terminal is gone. The kernel uses the number of a killed
+ * command's terminal again: a terminal that is younger than the link is another one.
  */
 function link(path: string, target: string): () => void {
   const before = lstatSync(path, { throwIfNoEntry: false });
   if (before !== undefined) {
+    const terminal = statSync(path, { throwIfNoEntry: false });
     const isDead =
       before.isSymbolicLink() &&
       /^\/dev\/pts\/\d+$/.test(readlinkSync(path)) &&
-      (readlinkSync(path) === target || !statSync(path, { throwIfNoEntry: false }));
+      (terminal === undefined || terminal.ctimeMs > before.ctimeMs);
     if (!isDead)
       throw new CliFailure('refused', 'EXISTS', `${path} is there already`, {
         next: 'Remove it, or choose another name.',
