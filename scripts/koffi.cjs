@@ -19,4 +19,4 @@ function loadAsset() {
   }
 }
 
-module.exports = sea.isSea() ? loadAsset() : createRequire(__filename)(`@koromix/koffi-linux-${process.arch}`);
+module.exports = sea.isSea() ? loadAsset() : createRequire(__filename)(`@koromix/koffi-${process.platform}-${process.arch}`);

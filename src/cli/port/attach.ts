@@ -10,7 +10,7 @@ import { parseSettings, type Settings } from '../line/settings.ts';
 import { safeText } from '../output/hex.ts';
 import { counted } from '../output/numbers.ts';
 import type { Args, Call } from '../shell.ts';
-import type { PtySettings, SerialPty } from './pty.ts';
+import { type PtySettings, SerialPty, type Terminals } from './pty.ts';
 import { endText, isGone, type RemotePort, type TakenPort, takePort } from './remote-port.ts';
 
 const options = [
@@ -30,7 +30,7 @@ const lookMs = 20;
 export const attachCommands: readonly Entry[] = [
   {
     command: 'attach',
-    help: 'the line as a device file of this machine (Linux), for any program: minicom, a Modbus master, a meter reader',
+    help: 'the line as a device file of this machine (Linux, macOS), for any program: minicom, a Modbus master, a meter reader',
     arguments: [
       {
         name: '[settings]',
@@ -61,7 +61,8 @@ class Attachment {
   #hasLostBytes = false;
 
   constructor(call: Call<Options>, { settings }: Args) {
-    if (process.platform !== 'linux') throw usageFailure('attach runs on Linux', 'Elsewhere: lineside rfc2217.');
+    if (process.platform === 'win32')
+      throw usageFailure('attach runs on Linux and macOS', 'Elsewhere: lineside rfc2217.');
     if (call.json) throw usageFailure('attach has no JSON');
     this.#call = call;
     const asked = settings ?? call.profile()?.settings;
@@ -70,11 +71,10 @@ class Attachment {
 
   async run(): Promise<number> {
     const { options: given, out, stop } = this.#call;
-    const { SerialPty: Pty } = await loadPty();
+    const terminals = await loadTerminals();
     const first = await this.#connect('');
-    const pty = new Pty({ ...first.taken.settings, ...this.#asked }, this.#call.io.clock, (bytes) =>
-      this.#fromProgram(bytes),
-    );
+    const settings = { ...first.taken.settings, ...this.#asked };
+    const pty = new SerialPty(terminals, settings, this.#call.io.clock, (bytes) => this.#fromProgram(bytes));
     this.#pty = pty;
     this.#set = pty.settings();
     const ended = new AbortController();
@@ -195,9 +195,10 @@ class Attachment {
 }
 
 /** On a laptop npm may have left out the package with the calls of the C library. */
-async function loadPty() {
+async function loadTerminals(): Promise<Terminals> {
   try {
-    return await import('./pty.ts');
+    const from = process.platform === 'darwin' ? import('./terminals-macos.ts') : import('./terminals-linux.ts');
+    return (await from).terminals;
   } catch (error) {
     const why = messageOf(error).split('\n')[0] ?? '';
     const next = 'Install lineside-client with its optional packages, or use lineside rfc2217.';
@@ -215,7 +216,7 @@ function link(path: string, target: string): () => void {
     const terminal = statSync(path, { throwIfNoEntry: false });
     const isDead =
       before.isSymbolicLink() &&
-      /^\/dev\/pts\/\d+$/.test(readlinkSync(path)) &&
+      /^\/dev\/(?:pts\/|ttys)\d+$/.test(readlinkSync(path)) &&
       (terminal === undefined || terminal.ctimeMs > before.ctimeMs);
     if (!isDead)
       throw new CliFailure('refused', 'EXISTS', `${path} is there already`, {

@@ -1,27 +1,7 @@
-/**
- * A pseudo-terminal of this machine that programs use as a serial port. Linux keeps of their settings the speed and the flow
- * control alone: it drops parity, 7 data bits, break and the modem lines.
- */
+/** A pseudo-terminal of this machine that programs use as a serial port. */
 import { closeSync, constants, openSync } from 'node:fs';
 import { ReadStream } from 'node:tty';
 import { type Clock, pause } from '../../shared/base/clock.ts';
-import { ioctl, ioctlValue, openMaster, writeSome } from '../../shared/base/libc.ts';
-import { holdersOf } from '../../shared/base/processes.ts';
-import {
-  BOTHER,
-  CBAUD,
-  CRTSCTS,
-  decodeTermios,
-  encodeTermios,
-  IXOFF,
-  IXON,
-  TCFLSH,
-  TCGETS2,
-  TCIFLUSH,
-  TCSETS2,
-  TERMIOS_BYTES,
-  type Termios,
-} from '../../shared/base/termios.ts';
 
 const FLAGS = constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK;
 /** Between two attempts to hand over what the program does not read. */
@@ -36,9 +16,24 @@ export interface PtySettings {
   readonly flowControl: number;
 }
 
+/** The calls of this system. */
+export interface Terminals {
+  /** A master that does not block, and the path of its slave. */
+  open(): { readonly master: number; readonly slavePath: string };
+  /** The bytes that it took: 0 when it takes none now. */
+  write(master: number, bytes: Uint8Array): number;
+  settings(slave: number): PtySettings;
+  setRaw(slave: number, settings: PtySettings): void;
+  /** What no program has read yet. */
+  dropInput(slave: number): void;
+  /** No other process has it open, as far as this user may see: a program of another user counts as none. */
+  isUnused(slavePath: string): Promise<boolean>;
+}
+
 export class SerialPty {
   /** "/dev/pts/7". */
   readonly path: string;
+  readonly #terminals: Terminals;
   readonly #clock: Clock;
   readonly #master: number;
   readonly #slave: number;
@@ -48,14 +43,16 @@ export class SerialPty {
   #unusedAtMs: number | undefined;
 
   /** `take`: what the program writes. */
-  constructor(settings: PtySettings, clock: Clock, take: (bytes: Buffer) => void) {
-    const { master, slavePath } = openMaster(FLAGS);
+  constructor(terminals: Terminals, settings: PtySettings, clock: Clock, take: (bytes: Buffer) => void) {
+    const { master, slavePath } = terminals.open();
+    this.#terminals = terminals;
     this.path = slavePath;
     this.#clock = clock;
     this.#master = master;
     // While a slave is open the program may close the port and open it again.
     this.#slave = openSync(slavePath, FLAGS);
-    this.#setRaw(settings);
+    // With the port's own speed and flow control: the program's next ones are a change only if they differ.
+    terminals.setRaw(this.#slave, settings);
     this.#stream = new ReadStream(master);
     this.#stream.on('error', () => {});
     this.#stream.on('data', (bytes: Buffer) => {
@@ -66,9 +63,7 @@ export class SerialPty {
 
   /** As the program has set them. */
   settings(): PtySettings {
-    const { iflag, cflag, ospeed: baudRate } = this.#termios();
-    const software = (iflag & (IXON | IXOFF)) === 0 ? 0 : 2;
-    return { baudRate, flowControl: (cflag & CRTSCTS) === 0 ? software : 1 };
+    return this.#terminals.settings(this.#slave);
   }
 
   pauseReading(): void {
@@ -87,7 +82,7 @@ export class SerialPty {
     if (await this.#stillUnused()) return;
     let retryMs = FIRST_RETRY_MS;
     for (let at = 0; at < bytes.length && !this.#closed.signal.aborted; ) {
-      const taken = writeSome(this.#master, bytes.subarray(at));
+      const taken = this.#terminals.write(this.#master, bytes.subarray(at));
       at += taken;
       if (taken > 0) retryMs = FIRST_RETRY_MS;
       else {
@@ -106,11 +101,10 @@ export class SerialPty {
     this.#stream.destroy();
   }
 
-  /** As far as this user may see: a program of another user counts as none. */
   async #isUnused(): Promise<boolean> {
-    const { holders } = await holdersOf('/proc', this.path);
-    this.#unusedAtMs = holders.length === 0 ? this.#clock.monoMs() : undefined;
-    return holders.length === 0;
+    const isUnused = await this.#terminals.isUnused(this.path);
+    this.#unusedAtMs = isUnused ? this.#clock.monoMs() : undefined;
+    return isUnused;
   }
 
   async #stillUnused(): Promise<boolean> {
@@ -119,22 +113,6 @@ export class SerialPty {
   }
 
   #dropInput(): void {
-    if (!this.#closed.signal.aborted) ioctlValue(this.#slave, 'TCFLSH', TCFLSH, TCIFLUSH);
-  }
-
-  #termios(): Termios {
-    const termios = Buffer.alloc(TERMIOS_BYTES);
-    ioctl(this.#slave, 'TCGETS2', TCGETS2, termios);
-    return decodeTermios(termios);
-  }
-
-  /** With the port's own speed and flow control: the program's next ones are a change only if they differ. */
-  #setRaw({ baudRate, flowControl }: PtySettings): void {
-    const former = this.#termios();
-    const iflag = flowControl === 2 ? IXON | IXOFF : 0;
-    const rtsCts = flowControl === 1 ? CRTSCTS : 0;
-    const cflag = ((former.cflag & ~CBAUD) | BOTHER | rtsCts) >>> 0;
-    const termios = { ...former, iflag, oflag: 0, cflag, lflag: 0, ispeed: baudRate, ospeed: baudRate };
-    ioctl(this.#slave, 'TCSETS2', TCSETS2, encodeTermios(termios));
+    if (!this.#closed.signal.aborted) this.#terminals.dropInput(this.#slave);
   }
 }
