@@ -299,9 +299,11 @@ function hasWords(out: string, shown: string): boolean {
   });
 }
 
+/** A run of one word counts once: how many reports the device sends before a command is the machine's matter. */
 function fixedWords(text: string): string[] {
   const fixed = text.split(/\s+/).filter((word) => !/[\d/…]/.test(word));
-  return fixed.map((word) => word.replaceAll(/[^a-z]/gi, '')).filter((word) => word.length > 1);
+  const words = fixed.map((word) => word.replaceAll(/[^a-z]/gi, '')).filter((word) => word.length > 1);
+  return words.filter((word, n) => word !== words[n - 1]);
 }
 
 /** The recording as a block, without what it shows of the machine. */
