@@ -1,7 +1,7 @@
 /**
  * Writes the manual pages into a directory: each command's (section 1), and lineside.toml(5) from the configuration keys.
  * scripts/package runs it; the date of the pages is SOURCE_DATE_EPOCH.
- *   node scripts/man-pages.ts DIRECTORY
+ *   node --import tsx/esm scripts/man-pages.ts DIRECTORY
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -18,7 +18,7 @@ beforeEach(() => {
   // Remounting is written down, and so is each start of Node.
   const programs = {
     mount: `echo "$*" >>${trial.dir}/did`,
-    lineside: `echo node >>${trial.dir}/did\nexec ${process.execPath} ${main} "$@"`,
+    lineside: `echo node >>${trial.dir}/did\nexec ${process.execPath} --import tsx ${main} "$@"`,
   };
   for (const [name, body] of Object.entries(programs)) {
     writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });

@@ -144,7 +144,7 @@ describe('a hostile schema', () => {
         const found = check(data, 20_000);
         process.send({ found, ms: performance.now() - from });
       });`;
-    const node = ['--input-type=module', '-e', script];
+    const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script];
     await until('a check was stopped for longer than its limit', async () => {
       const child = spawn(process.execPath, node, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
       assert.ok(child.stdout);
