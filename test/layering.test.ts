@@ -258,7 +258,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/device-facts -> hub/outbox': ['hub/outbox/event.ts'],
   'hub/http -> hub/refdata': ['hub/refdata/face.ts', 'hub/refdata/refdata.ts'],
   'hub/http -> hub/outbox': ['hub/outbox/admin.ts', 'hub/outbox/event.ts', 'hub/outbox/paging.ts'],
-  'hub/http -> hub/webhooks': ['hub/webhooks/face.ts'],
+  'hub/http -> hub/webhooks': ['hub/webhooks/face.ts', 'hub/webhooks/webhooks.ts'],
   'hub/http -> shared/host': ['shared/host/host-facts.ts'],
   'hub/http -> hub/upstream': ['hub/upstream/status.ts'],
   'hub/http -> hub/health': ['hub/health/alerts.ts', 'hub/health/watch.ts'],

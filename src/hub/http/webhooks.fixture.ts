@@ -6,9 +6,10 @@ import type { ChangeStore } from '../outbox/change-store.ts';
 import { scopes } from '../outbox/event.ts';
 import type { Page, PageRequest } from '../outbox/paging.ts';
 import { parseUrl } from '../webhooks/egress/endpoint.ts';
-import type { Attempt, Delivery, PingResult, WebhookAdmin, WebhookStatus } from '../webhooks/face.ts';
+import type { Attempt, Delivery, PingResult, WebhookStatus } from '../webhooks/face.ts';
 import { lastEvent } from '../webhooks/subscriptions/subscriptions.fixture.ts';
 import { openSubscriptions } from '../webhooks/subscriptions/subscriptions.ts';
+import type { WebhookAdmin } from '../webhooks/webhooks.ts';
 
 const at = '2026-03-01T09:30:00+00:00';
 

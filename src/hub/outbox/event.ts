@@ -28,11 +28,13 @@ export const CHANGE_REASON = '^[^\\x00]*$';
 export const MAX_CHANGE_REASON_CHARS = 1_000;
 const reasonText = new RegExp(CHANGE_REASON);
 
-/** The fault, or ''. */
-export function changeReasonFault(reason: string): string {
+export function reasonFaults(reason: string): readonly string[] {
   const length = lengthFault(reason, 0, MAX_CHANGE_REASON_CHARS);
-  if (length !== '') return length;
-  return reasonText.test(reason) ? '' : 'must have no NUL character';
+  return faultAt('/changeReason', length || (reasonText.test(reason) ? '' : 'must have no NUL character'));
+}
+
+export function faultAt(pointer: string, fault: string): readonly string[] {
+  return fault === '' ? [] : [`${pointer} ${fault}`];
 }
 
 /** The fault of a length in code points, or ''. */

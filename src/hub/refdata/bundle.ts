@@ -287,7 +287,8 @@ export function readItem(bytes: Uint8Array, blankAllowed: boolean): ReadItem {
 
 function itemOf(value: Readonly<Record<string, unknown>>): ReadItem {
   const faults: string[] = [];
-  for (const name of Object.keys(value)) if (!fields.has(name)) faults.push(`${shown(name)} is not a field of an item`);
+  for (const name of Object.keys(value))
+    if (!fields.has(name)) faults.push(`${quotedName(name, 64)} is not a field of an item`);
   const { dictionary, businessKey, action = 'upsert' } = value;
   if (typeof dictionary !== 'string') faults.push('/dictionary must be a string');
   if (typeof businessKey !== 'string') faults.push('/businessKey must be a string');
@@ -312,9 +313,4 @@ function upsertOf(value: Readonly<Record<string, unknown>>, faults: string[]): R
   return {
     item: { dictionary, businessKey, action: 'upsert', data: data as JsonObject, text: checked.text, validFrom: from },
   };
-}
-
-/** A name from an uploaded file, on one line and of limited length. */
-function shown(name: string): string {
-  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}...` : name);
 }

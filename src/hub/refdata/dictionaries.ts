@@ -4,16 +4,23 @@ import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import { type DefinitionEventType, isWider, type JsonObject, narrowest, type Scope, scopes } from '../outbox/event.ts';
+import {
+  type DefinitionEventType,
+  faultAt,
+  isWider,
+  type JsonObject,
+  narrowest,
+  reasonFaults,
+  type Scope,
+  scopes,
+} from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
 import { dictionaryNameFault, titleFault } from './input-rules.ts';
 import { compileSchema } from './json-schema.ts';
 import {
   dictionaryNotFound,
-  faultAt,
   isVisible,
-  reasonFaults,
   refuseFaults,
   requireVersion,
   requireVisible,

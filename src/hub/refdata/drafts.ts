@@ -3,11 +3,11 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import { type DefinitionEventType, type JsonObject, narrowest, type Scope } from '../outbox/event.ts';
+import { type DefinitionEventType, type JsonObject, narrowest, reasonFaults, type Scope } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import { type Dictionaries, schemaFaults } from './dictionaries.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
-import { reasonFaults, refuseFaults } from './refusals.ts';
+import { refuseFaults } from './refusals.ts';
 
 interface Act {
   readonly from: readonly DraftState[];

@@ -8,10 +8,11 @@ import type { Instant } from '../../shared/base/instant.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { besideModule, WorkerError, WorkerHost } from '../../shared/storage/worker-host.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
+import { reasonFaults } from '../outbox/event.ts';
 import { type ImportCalls, ImportRun, importAudit } from './bundle.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { Validators } from './json-schema.ts';
-import { reasonFaults, refuseFaults } from './refusals.ts';
+import { refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
   readonly store: ChangeStore;

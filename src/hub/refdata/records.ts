@@ -4,14 +4,14 @@ import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import { type Instant, parseInstant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change, ChangeStore } from '../outbox/change-store.ts';
-import type { JsonObject } from '../outbox/event.ts';
+import { faultAt, type JsonObject, reasonFaults } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Dictionaries, DictionaryHead } from './dictionaries.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
 import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
 import { Validators } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
-import { Faults, faultAt, quotedName, reasonFaults, refuseFaults, requireVersion } from './refusals.ts';
+import { Faults, quotedName, refuseFaults, requireVersion } from './refusals.ts';
 
 /** They take about 0.3 s of this thread. */
 const maxKeysClosed = 10_000;

@@ -1,7 +1,7 @@
 /** What callers may see, and common refusals. For a caller, an invisible dictionary does not exist. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
-import { type ExpectedVersion, expectedText, isExpected } from '../../shared/base/expected-version.ts';
-import { changeReasonFault, type Scope, scopes } from '../outbox/event.ts';
+import { type ExpectedVersion, requireExpected } from '../../shared/base/expected-version.ts';
+import { type Scope, scopes } from '../outbox/event.ts';
 import type { Actor } from './face.ts';
 
 /** The role that opens a scope; '': none is needed. */
@@ -30,8 +30,8 @@ export function dictionaryNotFound(name: string): LinesideError {
 }
 
 /** A caller's string on one line, of limited length. */
-export function quotedName(name: string): string {
-  return JSON.stringify(name.length > 128 ? `${name.slice(0, 128)}...` : name);
+export function quotedName(name: string, most = 128): string {
+  return JSON.stringify(name.length > most ? `${name.slice(0, most)}...` : name);
 }
 
 /** Throws INVALID_ARGUMENT with every reason, if there are any. */
@@ -46,14 +46,6 @@ export function refuseFaults(what: string, reasons: readonly string[]): void {
   );
 }
 
-export function faultAt(pointer: string, fault: string): readonly string[] {
-  return fault === '' ? [] : [`${pointer} ${fault}`];
-}
-
-export function reasonFaults(changeReason: string | undefined): readonly string[] {
-  return faultAt('/changeReason', changeReasonFault(changeReason ?? ''));
-}
-
 /** Throws VERSION_REQUIRED or STALE_VERSION. `hint`: how to find the current version. */
 export function requireVersion(
   what: string,
@@ -66,10 +58,7 @@ export function requireVersion(
       hint: `Read it, and send If-Match: "<version>" with the version that you have read.`,
     });
   }
-  if (isExpected(version, expected)) return;
-  throw new LinesideError('STALE_VERSION', `${what} has version ${version} now, not ${expectedText(expected)}`, {
-    hint,
-  });
+  requireExpected(what, version, expected, hint);
 }
 
 /** Further faults are only counted. */

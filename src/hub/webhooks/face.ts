@@ -1,10 +1,8 @@
 /** Webhooks for the HTTP interface. */
 
-import type { Alert } from '../../shared/base/alerts.ts';
-import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { Delivery, DeliveryDetail, PingResult, Subscription, WebhookStatus } from '../../shared/gen/http.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
-import type { Page, PageRequest } from '../outbox/paging.ts';
+import type { PageRequest } from '../outbox/paging.ts';
 
 export type { Delivery, DeliveryDetail, PingResult, WebhookStatus };
 
@@ -73,43 +71,4 @@ export interface ResendRange {
 export interface PingRequest {
   readonly url: string;
   readonly secret: string;
-}
-
-/**
- * Errors: NOT_FOUND (no such subscription or delivery), INVALID_ARGUMENT with every reason (the fields' own faults and the
- * egress guard's), STALE_VERSION, CONFLICT, TOO_MANY, and those of ChangeStore.commit.
- */
-export interface WebhookAdmin {
-  subscriptions(page: PageRequest): Page<SubscriptionView>;
-  subscription(id: string): SubscriptionView;
-  /** `consumer` defaults to the caller. Audited as webhook.subscribed. */
-  subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView>;
-  /** `version`: the expected one; undefined: any. Audited as webhook.updated. */
-  update(
-    caller: Caller,
-    id: string,
-    patch: SubscriptionPatch,
-    version: ExpectedVersion | undefined,
-    reason: string,
-  ): Promise<SubscriptionView>;
-  /** With its waiting deliveries and its history. `version`: as in update. Audited as webhook.unsubscribed. */
-  unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void>;
-  /** Audited as webhook.secret_rotated. `version`: as in update. */
-  rotateSecret(
-    caller: Caller,
-    id: string,
-    rotation: SecretRotation,
-    reason: string,
-    version?: ExpectedVersion,
-  ): Promise<SubscriptionView>;
-  deliveries(query: DeliveryQuery): Page<Delivery>;
-  delivery(caller: Caller, deliveryId: string): DeliveryDetail;
-  /** With the same deliveryId and bytes. CONFLICT: it waits already, or its events were removed. Audited as webhook.resent. */
-  resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery>;
-  /** Audited as webhook.resent. */
-  resendAll(caller: Caller, id: string, range: ResendRange, reason: string): Promise<{ readonly deliveries: number }>;
-  /** A failure of the URL is a result. TOO_MANY: others are under way. */
-  testPing(request: PingRequest): Promise<PingResult>;
-  status(): WebhookStatus;
-  alerts(): readonly Alert[];
 }

@@ -11,7 +11,7 @@ import { EgressGuard, type EgressGuardOptions } from './egress/guard.ts';
 import { createPinger } from './egress/ping.ts';
 import { Resolver } from './egress/resolver.ts';
 import { Sender, type SenderOptions } from './egress/sender.ts';
-import type { WebhookAdmin, WebhookStatus } from './face.ts';
+import type { WebhookStatus } from './face.ts';
 import type { WebhookParts } from './parts.ts';
 import { type Boot, Progress, RunningTime } from './progress.ts';
 import { Resend } from './review/resend.ts';
@@ -30,6 +30,8 @@ export interface WebhooksOptions
     Pick<RetentionOptions, 'keepDeliveredDays' | 'keepFailedDays' | 'maxBytes'> {}
 
 export type Webhooks = ReturnType<typeof openWebhooks>;
+/** For the HTTP interface. */
+export type WebhookAdmin = Webhooks['admin'];
 
 /** Answers kept for review: 16,000 of 4 KiB. */
 const maxAnswerBytes = 64 * 1024 * 1024;
@@ -82,7 +84,11 @@ export function openWebhooks(options: WebhooksOptions) {
     };
   };
   const alerts = new Alerts(webhookRules);
-  const admin: WebhookAdmin = {
+  /**
+   * Errors: NOT_FOUND (no such subscription or delivery), INVALID_ARGUMENT with every reason (the fields' own faults and the egress
+   * guard's), STALE_VERSION, CONFLICT, TOO_MANY, and those of ChangeStore.commit. `version`: the expected one; undefined: any.
+   */
+  const admin = {
     ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
     ...methodsOf(review, ['deliveries', 'delivery']),
     ...methodsOf(resend, ['resend', 'resendAll']),

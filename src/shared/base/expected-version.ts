@@ -1,14 +1,13 @@
 /** The version that a caller expects to change (If-Match, RFC 9110). Pure. */
+import { LinesideError } from './errors.ts';
 
 /** This version, one of these (of none: no version at all), or "*": whichever there is. */
 export type ExpectedVersion = number | readonly number[] | '*';
 
-export function isExpected(version: number, expected: ExpectedVersion): boolean {
-  return expected === '*' || [expected].flat().includes(version);
-}
-
-/** For "has version 4 now, not ...". */
-export function expectedText(expected: ExpectedVersion): string {
+/** Throws STALE_VERSION. `hint`: how to find the current version. */
+export function requireExpected(what: string, version: number, expected: ExpectedVersion, hint: string): void {
   const versions = [expected].flat();
-  return versions.length === 0 ? 'one that If-Match names' : versions.join(' or ');
+  if (expected === '*' || versions.includes(version)) return;
+  const named = versions.length === 0 ? 'one that If-Match names' : versions.join(' or ');
+  throw new LinesideError('STALE_VERSION', `${what} has version ${version} now, not ${named}`, { hint });
 }

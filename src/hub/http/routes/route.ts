@@ -10,7 +10,7 @@ import type { OutboxAdmin } from '../../outbox/admin.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
 import type { UpstreamAdmin } from '../../upstream/status.ts';
-import type { WebhookAdmin } from '../../webhooks/face.ts';
+import type { WebhookAdmin } from '../../webhooks/webhooks.ts';
 import { type Access, type Authenticator, type Caller } from '../access.ts';
 import type { ConsoleFiles } from '../console-files.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';

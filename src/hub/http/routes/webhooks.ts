@@ -1,6 +1,7 @@
 /** Webhooks: subscriptions, their deliveries, and the test-ping. */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import type { SubscriptionRequest, SubscriptionView, WebhookAdmin } from '../../webhooks/face.ts';
+import type { SubscriptionRequest, SubscriptionView } from '../../webhooks/face.ts';
+import type { WebhookAdmin } from '../../webhooks/webhooks.ts';
 import type { Caller } from '../access.ts';
 import { Body, Query } from '../schemas/refdata.ts';
 import { WebhookBody, WebhookQuery } from '../schemas/webhooks.ts';

@@ -3,17 +3,11 @@ import { setImmediate } from 'node:timers/promises';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseInstant } from '../../../shared/base/instant.ts';
 import type { Audit } from '../../outbox/change-store.ts';
+import { reasonFaults } from '../../outbox/event.ts';
 import type { Dispatcher } from '../delivery/dispatcher.ts';
 import { type Caller, type Delivery, type ResendRange, reviewStates } from '../face.ts';
 import { Progress } from '../progress.ts';
-import {
-  changeReasonFaults,
-  idOf,
-  noSubscription,
-  refuse,
-  type Subscription,
-  subjectOf,
-} from '../subscriptions/subscription.ts';
+import { idOf, noSubscription, refuse, type Subscription, subjectOf } from '../subscriptions/subscription.ts';
 import type { Review, ReviewOptions } from './review.ts';
 import { type DeliveryRow, type ResendSelection, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
 
@@ -44,8 +38,9 @@ export class Resend {
     this.#progress = new Progress(options.store.connection);
   }
 
+  /** With the same deliveryId and bytes. CONFLICT: it waits already, or its events were removed. Audited as webhook.resent. */
   async resend(caller: Caller, deliveryId: string, reason: string): Promise<Delivery> {
-    refuse('the request', changeReasonFaults(reason));
+    refuse('the request', reasonFaults(reason));
     const { store, dispatcher, rows, running, review } = this.#o;
     const { view, subscriptionId } = await store.maintain((audit) => {
       const { row, subscription } = review.find(deliveryId);
@@ -71,7 +66,7 @@ export class Resend {
     return view;
   }
 
-  /** In slices, each a transaction with its audit, with the event loop free between them. Excludes deliveries that end meanwhile. */
+  /** In slices, each a transaction with its audit, with the event loop free between them. Excludes deliveries that end meanwhile. Audited as webhook.resent. */
   async resendAll(
     caller: Caller,
     id: string,
@@ -166,7 +161,7 @@ function chosenOf({ from, to, states = reviewStates }: ResendRange, reason: stri
       endStates.includes(state) ? [] : [`/states/${at} must be one of ${endStates.join(', ')}`],
     ),
     ...(begin && end && begin >= end ? ['/to must be after /from'] : []),
-    ...changeReasonFaults(reason),
+    ...reasonFaults(reason),
   ]);
   return { from: begin ?? null, to: end ?? null, states: [...new Set(states)] };
 }

@@ -5,7 +5,7 @@ import type { AuditRecord } from '../../outbox/admin.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import { DeliveryRows } from '../delivery/delivery-rows.ts';
 import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
-import type { Caller, WebhookAdmin } from '../face.ts';
+import type { Caller } from '../face.ts';
 import type { RunningTime } from '../progress.ts';
 import { Resend, type ResendOptions } from './resend.ts';
 import { Review, type ReviewOptions } from './review.ts';
@@ -37,7 +37,7 @@ export interface ReviewRig extends TemporaryStore {
   readonly notified: number[];
 }
 
-export type ReviewAdmin = Pick<WebhookAdmin, 'deliveries' | 'delivery' | 'resend' | 'resendAll'>;
+export type ReviewAdmin = Pick<Review, 'deliveries' | 'delivery'> & Pick<Resend, 'resend' | 'resendAll'>;
 
 /** As webhooks.ts puts it together. */
 export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review'>): ReviewAdmin {

@@ -3,7 +3,7 @@
  * the URL. A fault names its field and quotes no value: secrets are pasted into wrong fields. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { changeReasonFault, DICTIONARY_NAME, type Scope, scopes } from '../../outbox/event.ts';
+import { DICTIONARY_NAME, faultAt, type Scope, scopes } from '../../outbox/event.ts';
 import {
   actions,
   categories,
@@ -98,11 +98,6 @@ export function rotationFaults({ secret, graceSeconds = 0 }: SecretRotation): re
   ];
 }
 
-export function changeReasonFaults(reason: string): readonly string[] {
-  const fault = changeReasonFault(reason);
-  return fault === '' ? [] : [`/changeReason ${fault}`];
-}
-
 /** Of a request without faults. */
 export function termsOf(request: SubscriptionRequest, open: readonly Scope[]): Terms {
   const everything = { scopes: open, dictionaries: null, actions: null, categories: null };
@@ -124,15 +119,11 @@ export function patchedTerms(before: Terms, patch: SubscriptionPatch, open: read
 }
 
 export function changesOf(before: Terms, after: Terms): Partial<Terms> {
-  const changed = termNames.filter((key) => !isSame(before[key], after[key]));
+  const changed = termNames.filter((key) => JSON.stringify(before[key]) !== JSON.stringify(after[key]));
   return Object.fromEntries(changed.map((key) => [key, after[key]]));
 }
 
 const termNames = ['name', 'url', 'active', 'scopes', 'dictionaries', 'actions', 'categories'] as const;
-
-function isSame(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
-}
 
 /** In the order of `known`, each once. */
 function chosen<T extends string>(known: readonly T[], given: readonly string[] | null): readonly T[] {
@@ -172,10 +163,7 @@ function listFaults(
 ): readonly string[] {
   if (list === undefined || list === null) return [];
   if (list.length > maxListed) return [`${pointer} must have at most ${maxListed} items`];
-  return list.flatMap((item, at) => {
-    const fault = faultOf(item);
-    return fault === '' ? [] : [`${pointer}/${at} ${fault}`];
-  });
+  return list.flatMap((item, at) => faultAt(`${pointer}/${at}`, faultOf(item)));
 }
 
 function choiceFault(known: readonly string[]): (item: string) => string {

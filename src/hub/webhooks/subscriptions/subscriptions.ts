@@ -1,8 +1,9 @@
 /** Subscriptions are created, read, changed and deleted: each change in one transaction with its audit, then in memory. */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { type ExpectedVersion, expectedText, isExpected } from '../../../shared/base/expected-version.ts';
+import { type ExpectedVersion, requireExpected } from '../../../shared/base/expected-version.ts';
 import type { Logger } from '../../../shared/base/logger.ts';
 import type { Change, ChangeStore } from '../../outbox/change-store.ts';
+import { reasonFaults } from '../../outbox/event.ts';
 import { noCursor, type Page, type PageRequest } from '../../outbox/paging.ts';
 import { storageError } from '../../outbox/storage-errors.ts';
 import type { EgressGuard } from '../egress/guard.ts';
@@ -12,7 +13,6 @@ import { type Consumers, SubscriptionCache } from './cache.ts';
 import { type StoredSubscription, SubscriptionRows } from './rows.ts';
 import { SecretBox } from './secrets.ts';
 import {
-  changeReasonFaults,
   changesOf,
   defaultGraceSeconds,
   idOf,
@@ -112,6 +112,7 @@ export class Subscriptions extends SubscriptionCache {
     return this.#view(this.#entry(idOf(id)));
   }
 
+  /** `consumer` defaults to the caller. Audited as webhook.subscribed. */
   async subscribe(caller: Caller, request: SubscriptionRequest, reason: string): Promise<SubscriptionView> {
     const { planner, consumers } = this.#o;
     const consumer = request.consumer ?? caller.name;
@@ -119,7 +120,7 @@ export class Subscriptions extends SubscriptionCache {
     refuse('the subscription', [
       ...requestFaults(request, bounds),
       ...(await this.#urlFaults(request.url)),
-      ...changeReasonFaults(reason),
+      ...reasonFaults(reason),
     ]);
     const terms = termsOf(request, openTo(bounds));
     await planner.caughtUp();
@@ -146,6 +147,7 @@ export class Subscriptions extends SubscriptionCache {
     return this.#view(entry);
   }
 
+  /** Audited as webhook.updated. */
   async update(
     caller: Caller,
     id: string,
@@ -158,7 +160,7 @@ export class Subscriptions extends SubscriptionCache {
     refuse('the change', [
       ...patchFaults(patch, bounds, subscription.scopes),
       ...(patch.url === undefined ? [] : await this.#urlFaults(patch.url)),
-      ...changeReasonFaults(reason),
+      ...reasonFaults(reason),
     ]);
     const entry = await this.#afterPlanning(() =>
       this.#commit(caller, reason, (change) => {
@@ -187,9 +189,10 @@ export class Subscriptions extends SubscriptionCache {
     return entry;
   }
 
+  /** With its waiting deliveries and its history. Audited as webhook.unsubscribed. */
   async unsubscribe(caller: Caller, id: string, reason: string, version?: ExpectedVersion): Promise<void> {
     const { subscription } = this.#entry(idOf(id));
-    refuse('the request', changeReasonFaults(reason));
+    refuse('the request', reasonFaults(reason));
     await this.#o.planner.caughtUp();
     await this.#commit(caller, reason, (change) => {
       const { name, url, consumer } = this.#stored(subscription.id, version).subscription;
@@ -200,6 +203,7 @@ export class Subscriptions extends SubscriptionCache {
     this.removed(subscription.id);
   }
 
+  /** Audited as webhook.secret_rotated. */
   async rotateSecret(
     caller: Caller,
     id: string,
@@ -208,7 +212,7 @@ export class Subscriptions extends SubscriptionCache {
     version?: ExpectedVersion,
   ): Promise<SubscriptionView> {
     const { subscription } = this.#entry(idOf(id));
-    refuse('the request', [...rotationFaults(rotation), ...changeReasonFaults(reason)]);
+    refuse('the request', [...rotationFaults(rotation), ...reasonFaults(reason)]);
     const { graceSeconds = defaultGraceSeconds } = rotation;
     const entry = await this.#commit(caller, reason, (change) => {
       const rotated = this.#rotated(this.#stored(subscription.id, version), rotation.secret, graceSeconds, change);
@@ -281,11 +285,9 @@ export class Subscriptions extends SubscriptionCache {
   #stored(id: number, version: ExpectedVersion | undefined): StoredSubscription {
     const stored = this.#rows.one(id);
     if (stored === undefined) throw noSubscription();
-    const { version: now } = stored.subscription;
-    if (version === undefined || isExpected(now, version)) return stored;
-    throw new LinesideError('STALE_VERSION', `the subscription has version ${now} now, not ${expectedText(version)}`, {
-      hint: 'Read the subscription again, then repeat the change if it still applies.',
-    });
+    const hint = 'Read the subscription again, then repeat the change if it still applies.';
+    if (version !== undefined) requireExpected('the subscription', stored.subscription.version, version, hint);
+    return stored;
   }
 
   #view({ subscription, createdAt, updatedAt }: StoredSubscription): SubscriptionView {
