@@ -48,7 +48,8 @@ export class StoredLog {
   #extras = '';
   /** One operation at a time. */
   #busy: Promise<unknown> = Promise.resolve();
-  #isLost = false;
+  /** A write or a flush failed: what is stored has to be read again, by another object. */
+  isLost = false;
 
   /** Reads the last file and cuts off an unfinished record. A log that is not stored yet is empty. */
   static async open(dir: string, logger: Logger, disk = realDisk, segmentBytes = SEGMENT_BYTES): Promise<StoredLog> {
@@ -66,11 +67,6 @@ export class StoredLog {
     this.#dir = dir;
     this.#disk = disk;
     this.#segmentBytes = segmentBytes;
-  }
-
-  /** A write or a flush failed: what is stored has to be read again, by another object. */
-  get isLost(): boolean {
-    return this.#isLost;
   }
 
   /** Appends the batch unless all of it is stored already. On the disk after sync(). If it rejects, nothing was stored. */
@@ -98,7 +94,7 @@ export class StoredLog {
   async close(): Promise<void> {
     await this.#alone(async () => {
       try {
-        if (!this.#isLost) await this.#sync();
+        if (!this.isLost) await this.#sync();
       } finally {
         await this.#drop();
       }
@@ -107,8 +103,7 @@ export class StoredLog {
 
   #alone<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#busy.then(() => {
-      if (this.#isLost)
-        throw new LinesideError('STORAGE_FAILED', 'the log is checked again after a failure: try again');
+      if (this.isLost) throw new LinesideError('STORAGE_FAILED', 'the log is checked again after a failure: try again');
       return work();
     });
     this.#busy = done.catch(() => undefined);
@@ -245,7 +240,7 @@ export class StoredLog {
   }
 
   async #drop(): Promise<void> {
-    this.#isLost = true;
+    this.isLost = true;
     const file = this.#file;
     this.#file = undefined;
     await file?.close().catch(() => undefined);

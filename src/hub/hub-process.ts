@@ -10,12 +10,11 @@ import { collectGarbage, limitHeapGrowth } from '../shared/base/memory.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check } from '../shared/host/health-report.ts';
-import type { HostAdmin } from '../shared/host/host-facts.ts';
 import { httpAnswers, probedAddress } from '../shared/host/probe.ts';
 import { type OnStop, type ServiceProcess, type ServiceStart, startParts } from '../shared/host/service-process.ts';
 import { hubStatus } from '../shared/host/status-text.ts';
 import { promisedSockets } from '../shared/host/systemd-sockets.ts';
-import { createHostTelemetry } from '../shared/host/telemetry.ts';
+import { createHostTelemetry, type HostTelemetry } from '../shared/host/telemetry.ts';
 import { connectLine, type LineClient } from '../shared/line-client/line-client.ts';
 import { closeQuietly, type Migrations } from '../shared/storage/open.ts';
 import { afterTrial, bringUp, isSlotOnTrial, onTrial, partsOnTrial } from './bring-up.ts';
@@ -207,7 +206,7 @@ function openStore({ config, logger }: ServiceStart, onStop: OnStop): ChangeStor
 }
 
 /** Slow measurements do not delay the start. */
-function startTelemetry({ config, logger }: ServiceStart, onStop: OnStop): HostAdmin {
+function startTelemetry({ config, logger }: ServiceStart, onStop: OnStop): HostTelemetry {
   const { dir } = config.data;
   const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
   const telemetry = createHostTelemetry({ dir, clockSync, clock: systemClock, logger });

@@ -25,7 +25,7 @@ test('alerts of a certificate come thirty days before its end and at its end, by
   const alerts = () => certificates.alerts().map(({ name, severity, summary }) => `${name} ${severity}: ${summary}`);
   assert.deepEqual(alerts(), []);
   await certificates.look();
-  assert.deepEqual(certificates.ends(), [{ key: 'tls.cert_file', endsAtSeconds: end }]);
+  assert.deepEqual(certificates.ends, [{ key: 'tls.cert_file', endsAtSeconds: end }]);
   const at = (ms: number): void => clock.stepWall(ms - clock.wallMs());
   at(end * 1_000 - 30 * DAY_MS);
   assert.deepEqual(alerts(), []);
@@ -46,7 +46,7 @@ test('alerts of a certificate come thirty days before its end and at its end, by
   assert.deepEqual(alerts(), []);
   rmSync(file);
   await certificates.look();
-  assert.deepEqual(certificates.ends(), []);
+  assert.deepEqual(certificates.ends, []);
 });
 
 test('a chain ends with its first, authorities with their last; what is no certificate is none', (t) => {

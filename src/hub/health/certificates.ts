@@ -22,7 +22,7 @@ export class Certificates {
   readonly #files: readonly CertificateFile[];
   readonly #clock: Clock;
   readonly #alerts = new Alerts(certificateRules);
-  #ends: readonly CertificateEnd[] = [];
+  ends: readonly CertificateEnd[] = [];
 
   constructor(files: readonly CertificateFile[], clock: Clock) {
     this.#files = files.filter(({ file }) => file !== '');
@@ -37,16 +37,12 @@ export class Certificates {
         return endsAtSeconds === undefined ? [] : [{ key, endsAtSeconds }];
       }),
     );
-    this.#ends = ends.flat();
-  }
-
-  ends(): readonly CertificateEnd[] {
-    return this.#ends;
+    this.ends = ends.flat();
   }
 
   alerts(): readonly Alert[] {
     const nowS = this.#clock.wallMs() / 1_000;
-    const left = this.#ends.map(({ key, endsAtSeconds }) => ({ key, seconds: endsAtSeconds - nowS }));
+    const left = this.ends.map(({ key, endsAtSeconds }) => ({ key, seconds: endsAtSeconds - nowS }));
     return this.#alerts.look({ left }, this.#clock.monoMs());
   }
 }

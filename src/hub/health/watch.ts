@@ -68,7 +68,7 @@ export function startWatch(options: WatchOptions) {
   return {
     /** Asks the line, unless it was asked less than a second ago; never rejects. undefined: no address of the line is known. */
     askLine: async (): Promise<LineView | undefined> => line?.look(),
-    certificates: () => certificates.ends(),
+    certificates: () => certificates.ends,
     closedSockets: () => closedSockets,
     hubFaults,
     /** Of the line, the certificates, the sockets, the configuration and the addresses of both processes. */

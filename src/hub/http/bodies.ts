@@ -49,14 +49,10 @@ export function checkLength(contentLength: string | undefined, maxBytes: number,
 
 export class BodyBudget {
   readonly #maxBodyBytes: number;
-  #held = 0;
+  heldBytes = 0;
 
   constructor(maxBodyBytes: number) {
     this.#maxBodyBytes = maxBodyBytes;
-  }
-
-  get heldBytes(): number {
-    return this.#held;
   }
 
   /** TOO_MANY if the budget is used up. Returned when the answer is sent, or its connection is closed. */
@@ -64,12 +60,12 @@ export class BodyBudget {
     const { 'content-length': announced, 'transfer-encoding': encoding } = request.headers;
     const bytes = Math.min(encoding === undefined ? Number(announced ?? 0) : this.#maxBodyBytes, this.#maxBodyBytes);
     if (bytes === 0) return;
-    if (this.#held > 0 && this.#held + bytes > MAX_BODIES_BYTES) {
+    if (this.heldBytes > 0 && this.heldBytes + bytes > MAX_BODIES_BYTES) {
       throw new LinesideError('TOO_MANY', 'too many large requests at one time', { hint: 'send fewer at a time' });
     }
-    this.#held += bytes;
+    this.heldBytes += bytes;
     reply.raw.once('close', () => {
-      this.#held -= bytes;
+      this.heldBytes -= bytes;
     });
   }
 }

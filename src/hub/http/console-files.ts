@@ -8,6 +8,7 @@ import { extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { once } from '../../shared/base/once.ts';
 import { MAX_CONSOLE_BYTES } from './limits.ts';
 
 /** Files of other types are not served. */
@@ -34,30 +35,24 @@ export interface ConsoleFile {
 }
 
 export class ConsoleFiles {
-  readonly #dir: string;
-  #files: Promise<ReadonlyMap<string, ConsoleFile>> | undefined;
+  readonly #files: () => Promise<ReadonlyMap<string, ConsoleFile>>;
 
   constructor(dir: string) {
-    this.#dir = dir;
+    this.#files = once(() => readAll(dir).catch(unreadable));
   }
 
   /** NOT_FOUND: there is no such file, or no console. */
   async file(name: string): Promise<ConsoleFile> {
-    this.#files ??= readAll(this.#dir);
-    let files: ReadonlyMap<string, ConsoleFile>;
-    try {
-      files = await this.#files;
-    } catch (error) {
-      // The next request reads the directory again.
-      this.#files = undefined;
-      if (error instanceof LinesideError) throw error;
-      if (systemCode(error) !== 'ENOENT') throw new LinesideError('INTERNAL', 'reading the console', { cause: error });
-      throw new LinesideError('NOT_FOUND', 'this build has no console', { hint: 'scripts/build makes it' });
-    }
-    const file = files.get(name);
+    const file = (await this.#files()).get(name);
     if (file === undefined) throw new LinesideError('NOT_FOUND', 'the console has no such file');
     return file;
   }
+}
+
+function unreadable(error: unknown): never {
+  if (error instanceof LinesideError) throw error;
+  if (systemCode(error) !== 'ENOENT') throw new LinesideError('INTERNAL', 'reading the console', { cause: error });
+  throw new LinesideError('NOT_FOUND', 'this build has no console', { hint: 'scripts/build makes it' });
 }
 
 async function readAll(dir: string): Promise<ReadonlyMap<string, ConsoleFile>> {

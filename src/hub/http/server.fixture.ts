@@ -16,7 +16,7 @@ import { type Logger, silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import { wellHost } from '../../shared/host/host-facts.fixture.ts';
-import type { HostAdmin, HostFacts } from '../../shared/host/host-facts.ts';
+import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { wellOutbox } from '../health/well.fixture.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
 import { openStoreIn } from '../outbox/change-store.fixture.ts';
@@ -117,7 +117,7 @@ function deadLetter(id: number): DeadLetter {
   };
 }
 
-export class FakeHost implements HostAdmin {
+export class FakeHost {
   now: HostFacts = wellHost;
   standing: Alert[] = [];
 

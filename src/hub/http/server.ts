@@ -6,7 +6,7 @@ import type { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
-import { AddressShare, type Bound, bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
+import { AddressShare, type Bound, bind, Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { once } from '../../shared/base/once.ts';
 import type { Config } from '../../shared/config/config.ts';
@@ -39,15 +39,10 @@ export interface HttpParts extends HubParts {
   readonly storage: () => StorageFigures;
 }
 
-export interface HttpServer extends Listening<ListenAddress> {
-  /** Of the addresses that are not served, for the status. */
-  faults(): readonly string[];
-  /** Requests in progress have STOP_GRACE_MS, new ones get 503; then the remaining connections are closed. */
-  stop(): Promise<void>;
-}
+export type HttpServer = Awaited<ReturnType<typeof startHttpServer>>;
 
 /** CONFIG_INVALID: lineside cannot listen on any address, or not on the Unix socket. */
-export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
+export async function startHttpServer(parts: HttpParts) {
   const { config, clock, logger, tokens } = parts;
   let isStopping = false;
   const local = new WeakSet<object>();
@@ -116,7 +111,9 @@ export async function startHttpServer(parts: HttpParts): Promise<HttpServer> {
   });
   return {
     ...(await listeners.start(stop)),
-    faults: () => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
+    /** Of the addresses that are not served, for the status. */
+    faults: (): readonly string[] => [...listeners.faults, tls?.fault ?? ''].filter((fault) => fault !== ''),
+    /** Requests in progress have STOP_GRACE_MS, new ones get 503; then the remaining connections are closed. */
     stop,
   };
 }
@@ -130,14 +127,7 @@ async function closeAll(listeners: readonly Listener[], clock: Clock): Promise<v
 
 // One address: TLS or not, the Unix socket's file, the limits of its connections.
 
-interface Listener {
-  /** With the port that port 0 became. */
-  readonly address: ListenAddress;
-  /** No new connections; resolves when the last one has ended. */
-  close(): Promise<void>;
-  cut(): void;
-  connections(): number;
-}
+type Listener = Awaited<ReturnType<typeof listen>>;
 
 /** For the TLS addresses. Without usable files they stay open, and every handshake fails. */
 interface Tls {
@@ -158,12 +148,7 @@ async function tlsOf({ http, tls }: Config, logger: Logger): Promise<Tls | undef
   }
 }
 
-async function listen(
-  address: ListenAddress,
-  config: Config,
-  tls: Tls | undefined,
-  events: ConnectionEvents,
-): Promise<Listener> {
+async function listen(address: ListenAddress, config: Config, tls: Tls | undefined, events: ConnectionEvents) {
   const server = await serverFor(address, config, tls);
   const { maxConnections, requestTimeoutMs } = config.http;
   server.maxConnections = maxConnections;
@@ -184,7 +169,9 @@ async function listen(
     throw error;
   }
   return {
+    /** With the port that port 0 became. */
     address: bound.address,
+    /** No new connections; resolves when the last one has ended. */
     close: async () => {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       connections.endSilent();

@@ -18,7 +18,7 @@ export class ConnectionFault {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #of: { readonly bootstrap: string; readonly caFile: string };
-  #reason = 'not started';
+  reason = 'not started';
   readonly #logged = new Set<string>();
   #connected = false;
   #stopped = false;
@@ -32,12 +32,8 @@ export class ConnectionFault {
     this.#logger = logger;
   }
 
-  get reason(): string {
-    return this.#reason;
-  }
-
   connecting(): void {
-    this.#reason = CONNECTING;
+    this.reason = CONNECTING;
   }
 
   connected(): void {
@@ -48,7 +44,7 @@ export class ConnectionFault {
 
   setReason(reason: string): void {
     this.#connected = false;
-    this.#reason = reason;
+    this.reason = reason;
     if (this.#stopped || this.#logged.has(reason) || this.#logged.size >= REASONS_LOGGED) return;
     this.#logged.add(reason);
     this.#logger.warn('kafka not connected', { reason });
@@ -56,7 +52,7 @@ export class ConnectionFault {
 
   /** No broker answered; a line of librdkafka's log may have given a better reason. */
   noAnswer(text: string): void {
-    if (this.#reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
+    if (this.reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
   }
 
   /** Nothing is logged or diagnosed afterwards. */

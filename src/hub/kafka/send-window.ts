@@ -16,33 +16,29 @@ const LATE_MS = 5_000;
 export class SendWindow {
   readonly #mostBytes: number;
   readonly #lateMs: number;
-  #bytes: number;
+  bytes: number;
   /** Acknowledgements of messages taken before do not count. */
   #shrunkMs = Number.NEGATIVE_INFINITY;
 
   constructor(mostBytes: number, messageTimeoutMs: number) {
     this.#mostBytes = mostBytes;
     this.#lateMs = Math.min(LATE_MS, messageTimeoutMs / 4);
-    this.#bytes = Math.min(FIRST_BYTES, mostBytes);
-  }
-
-  get bytes(): number {
-    return this.#bytes;
+    this.bytes = Math.min(FIRST_BYTES, mostBytes);
   }
 
   acknowledged(bytes: number, takenMs: number, nowMs: number): void {
     const ageMs = nowMs - takenMs;
-    if (ageMs > this.#lateMs) this.#shrink(this.#bytes / 2, takenMs, nowMs);
-    else if (ageMs <= Math.min(PROMPT_MS, this.#lateMs)) this.#bytes = Math.min(this.#mostBytes, this.#bytes + bytes);
+    if (ageMs > this.#lateMs) this.#shrink(this.bytes / 2, takenMs, nowMs);
+    else if (ageMs <= Math.min(PROMPT_MS, this.#lateMs)) this.bytes = Math.min(this.#mostBytes, this.bytes + bytes);
   }
 
   timedOut(takenMs: number, nowMs: number): void {
-    this.#shrink(Math.min(FIRST_BYTES, this.#bytes / 2), takenMs, nowMs);
+    this.#shrink(Math.min(FIRST_BYTES, this.bytes / 2), takenMs, nowMs);
   }
 
   #shrink(to: number, takenMs: number, nowMs: number): void {
     if (takenMs < this.#shrunkMs) return;
-    this.#bytes = Math.min(this.#mostBytes, Math.max(LEAST_BYTES, to));
+    this.bytes = Math.min(this.#mostBytes, Math.max(LEAST_BYTES, to));
     this.#shrunkMs = nowMs;
   }
 }
@@ -56,19 +52,15 @@ interface Taken {
 
 export class Outstanding {
   #taken = new Map<number, Taken>();
-  #bytes = 0;
+  bytes = 0;
 
   get size(): number {
     return this.#taken.size;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   take(id: number, message: Taken): void {
     this.#taken.set(id, message);
-    this.#bytes += message.bytes;
+    this.bytes += message.bytes;
   }
 
   /** undefined: it was settled before, or never taken. */
@@ -76,7 +68,7 @@ export class Outstanding {
     const message = this.#taken.get(id);
     if (message === undefined) return undefined;
     this.#taken.delete(id);
-    this.#bytes -= message.bytes;
+    this.bytes -= message.bytes;
     return message;
   }
 

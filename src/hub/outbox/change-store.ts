@@ -104,7 +104,7 @@ export class ChangeStore {
   #changes: WaitingChange[] = [];
   /** So many of them are not to share a transaction. */
   #alone = 0;
-  readonly #audit: Audit = (...record) => this.#transactions.rows.audit(...record);
+  readonly #audit: Audit = (...record) => this.#transactions.audit(...record);
   readonly #listeners: ((waiting: number | undefined) => void)[] = [];
   #lastTxTime: Instant;
   #lastOutboxId: number;
@@ -129,8 +129,8 @@ export class ChangeStore {
     this.#waitForLocks(lockWaitMs);
     this.#transactions = new Transactions(connection, clock);
     this.#budget = new Budget(options);
-    if (this.#transactions.rows.progress() === undefined) this.#transactions.run(() => beginProgress(connection));
-    const progress = this.#transactions.rows.progress();
+    if (this.#transactions.sql.progress.get() === undefined) this.#transactions.run(() => beginProgress(connection));
+    const progress = this.#transactions.sql.progress.get();
     if (progress === undefined) throw new Error('the progress row was not kept');
     this.storeId = progress.storeId;
     this.#files = new DatabaseFiles(connection, this.storeId);
@@ -312,8 +312,8 @@ export class ChangeStore {
     let waiting: number | undefined;
     try {
       this.#guarded(() => {
-        const progress = this.#transactions.rows.progress();
-        waiting = this.#transactions.rows.waitingAfter(this.#lastOutboxId);
+        const progress = this.#transactions.sql.progress.get();
+        waiting = this.#transactions.sql.waitingAfter.get(this.#lastOutboxId) ?? 0;
         this.#lastTxTime = progress?.lastTxTime ?? this.#lastTxTime;
         this.#lastOutboxId = progress?.lastOutboxId ?? this.#lastOutboxId;
       });

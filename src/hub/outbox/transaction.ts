@@ -32,7 +32,7 @@ export interface Requested {
 }
 
 export class Transactions {
-  readonly rows: OutboxRows;
+  readonly sql: ReturnType<typeof statements>;
   readonly #connection: Connection;
   readonly #clock: Clock;
   readonly #begin;
@@ -45,7 +45,7 @@ export class Transactions {
   constructor(connection: Connection, clock: Clock) {
     this.#connection = connection;
     this.#clock = clock;
-    this.rows = new OutboxRows(connection);
+    this.sql = statements(connection);
     this.#begin = connection.prepare('BEGIN IMMEDIATE');
     this.#commit = connection.prepare('COMMIT');
     this.#rollback = connection.prepare('ROLLBACK');
@@ -79,8 +79,8 @@ export class Transactions {
   #overwriteFailedCommit(): void {
     try {
       this.#begin.run();
-      const last = this.rows.progress();
-      if (last !== undefined) this.rows.advance(instantAfter(last.lastTxTime, 0), last.lastOutboxId);
+      const last = this.sql.progress.get();
+      if (last !== undefined) this.sql.advance.run(instantAfter(last.lastTxTime, 0), last.lastOutboxId);
       this.#commit.run();
     } catch {
       // Its fsync may fail as well: the failed commit is overwritten all the same.
@@ -128,7 +128,7 @@ export class Transactions {
 
   /** In a transaction. */
   #change<T>(author: Author, work: (change: Change) => T): Committed<T> {
-    const last = this.rows.progress();
+    const last = this.sql.progress.get();
     if (last === undefined) throw new LinesideError('STORAGE_DAMAGED', 'refdata.db has lost its progress row');
     const wallMs = this.#clock.wallMs();
     const txTime = instantAfter(last.lastTxTime, wallMs);
@@ -141,14 +141,29 @@ export class Transactions {
       connection: this.#connection,
       stamp,
       emit: (event) => {
-        size += this.rows.insert(++id, event, stamp);
+        size += this.insert(++id, event, stamp);
         if (event.kind === 'record') waiting++;
         return id;
       },
-      audit: (action, subject, details) => this.rows.audit(txTime, changedBy, action, subject, details),
+      audit: (action, subject, details) => this.audit(txTime, changedBy, action, subject, details),
     });
-    if (id === last.lastOutboxId) this.rows.advance(txTime, id);
+    // Also without an event the next transaction must have a later time.
+    if (id === last.lastOutboxId) this.sql.advance.run(txTime, id);
     return { result, txTime, lastOutboxId: id, rows: id - last.lastOutboxId, waiting, size };
+  }
+
+  /** Returns the characters stored. Definitions and drafts wait for no topic. */
+  insert(id: number, event: OutboxEvent, stamp: Stamp): number {
+    const body = envelopeOf(event, stamp);
+    const [key, action] = event.kind === 'record' ? [event.businessKey, event.action] : ['', event.eventType];
+    this.sql.insert.run(id, stamp.txTime, categoryOf(event), event.scope, event.dictionary, key, action, body);
+    if (event.kind === 'record') this.sql.wait.run(id);
+    return body.length;
+  }
+
+  audit(at: Instant, actor: string, action: string, subject: string, details: object): void {
+    const id = Number(this.sql.audit.run(at, actor, action, subject, JSON.stringify(details)).lastInsertRowid);
+    if (id % auditStep === 0) this.sql.forget.run(id - auditKept);
   }
 }
 
@@ -166,48 +181,12 @@ export interface Progress {
 /** last_tx_time of a new file: before any clock's time. */
 const never: Instant = '0001-01-01T00:00:00+00:00';
 
-export class OutboxRows {
-  readonly #sql: ReturnType<typeof statements>;
-
-  constructor(connection: Connection) {
-    this.#sql = statements(connection);
-  }
-
-  /** Of all transactions, also those whose events were removed. undefined: a new file. */
-  progress(): Progress | undefined {
-    return this.#sql.progress.get();
-  }
-
-  /** For a transaction without an event. */
-  advance(txTime: Instant, lastOutboxId: number): void {
-    this.#sql.advance.run(txTime, lastOutboxId);
-  }
-
-  /** Returns the characters stored. Definitions and drafts wait for no topic. */
-  insert(id: number, event: OutboxEvent, stamp: Stamp): number {
-    const body = envelopeOf(event, stamp);
-    const [key, action] = event.kind === 'record' ? [event.businessKey, event.action] : ['', event.eventType];
-    this.#sql.insert.run(id, stamp.txTime, categoryOf(event), event.scope, event.dictionary, key, action, body);
-    if (event.kind === 'record') this.#sql.wait.run(id);
-    return body.length;
-  }
-
-  audit(at: Instant, actor: string, action: string, subject: string, details: object): void {
-    const id = Number(this.#sql.audit.run(at, actor, action, subject, JSON.stringify(details)).lastInsertRowid);
-    if (id % auditStep === 0) this.#sql.forget.run(id - auditKept);
-  }
-
-  /** Rows behind `id` that wait for a topic. */
-  waitingAfter(id: number): number {
-    return this.#sql.waitingAfter.get(id) ?? 0;
-  }
-}
-
 /** SQL, of the row of progress: the newest event that there ever was. */
 export const lastOutboxId = 'max(last_outbox_id, coalesce((SELECT max(id) FROM outbox_events), 0))';
 
 function statements(connection: Connection) {
   return {
+    /** Of all transactions, also those whose events were removed. None: a new file. */
     progress: connection.prepare<[], Progress>(
       `SELECT store_id AS storeId, ${lastOutboxId} AS lastOutboxId,
          max(last_tx_time, coalesce((SELECT tx_time FROM outbox_events ORDER BY id DESC LIMIT 1), '')) AS lastTxTime
@@ -223,6 +202,7 @@ function statements(connection: Connection) {
       'INSERT INTO audit (at, actor, action, subject, details) VALUES (?, ?, ?, ?, ?)',
     ),
     forget: connection.prepare<[number]>('DELETE FROM audit WHERE id <= ?'),
+    /** Rows behind an id that wait for a topic. */
     waitingAfter: connection.prepare<[number], number>('SELECT count(*) FROM outbox_waiting WHERE id > ?').pluck(),
   };
 }

@@ -22,7 +22,8 @@ import {
   PING_MS,
   readCollectorSecrets,
 } from './collector-channel.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
+import type { Packed } from './packer.ts';
+import type { SendOutcome, Transport, TransportState } from './transport.ts';
 
 const POSITION_LIMIT_MS = 30_000;
 /** Time limit of a push, beside the time that the batch takes at the slowest rate: keepalive notices a dead link long before. */
@@ -119,7 +120,7 @@ export class CollectorTransport implements Transport {
     }
   }
 
-  async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, range: Pick<Packed, 'throughId'>, signal: AbortSignal): Promise<SendOutcome> {
     const limitMs = SEND_LIMIT_MS + (batch.length / SLOWEST_BYTES_PER_S) * 1_000;
     const mayHaveSent = this.#watchLink();
     try {

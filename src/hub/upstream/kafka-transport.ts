@@ -8,7 +8,7 @@ import { type Clock, endsWithin, pause, type Timer, withLimit } from '../../shar
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Broker, BrokerState, KafkaOptions, Outcome } from '../kafka/face.ts';
 import { SCHEMA_VERSION } from './packer.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState, UpstreamSettings } from './transport.ts';
+import type { SendOutcome, Transport, TransportState, UpstreamSettings } from './transport.ts';
 
 /** A broker answers within this, or the producer is stopped until the next try. */
 const CONNECT_MS = 30_000;
@@ -103,7 +103,7 @@ export class KafkaTransport implements Transport {
     return undefined;
   }
 
-  async send(batch: Uint8Array, _range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, _range: unknown, signal: AbortSignal): Promise<SendOutcome> {
     const broker = this.#broker;
     const { settings, deviceId } = this.#o;
     if (broker === undefined || signal.aborted)

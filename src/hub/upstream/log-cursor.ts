@@ -5,7 +5,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { LineLog, LineState } from './line-log.ts';
-import { Lag, type LogPosition, LogPositions } from './log-positions.ts';
+import { Lag, LogPositions } from './log-positions.ts';
 import type { Situation } from './next-step.ts';
 import { type Packed, Packer } from './packer.ts';
 import type { Transport } from './transport.ts';
@@ -28,12 +28,14 @@ export interface LogCursorOptions {
 export class LogCursor {
   readonly #o: LogCursorOptions;
   readonly #lag = new Lag();
+  /** Set from what was saved before the first refresh. */
   positions = new LogPositions([]);
   #packer: Packer | undefined;
   /** Handed out, and not acknowledged by the remote yet; the oldest first. */
   #out: Packed[] = [];
   #now: LineState | undefined;
-  #trouble = 'not asked yet';
+  /** Why the line does not answer; '': it does. */
+  trouble = 'not asked yet';
   /** Why the last read of the log failed; the line may answer status calls all the same. */
   #unread = '';
   #answeredMs: number;
@@ -49,16 +51,6 @@ export class LogCursor {
   constructor(options: LogCursorOptions) {
     this.#o = options;
     this.#answeredMs = options.clock.monoMs();
-  }
-
-  /** Before the first refresh. */
-  restore(saved: readonly LogPosition[]): void {
-    this.positions = new LogPositions(saved);
-  }
-
-  /** Why the line does not answer; '': it does. */
-  get trouble(): string {
-    return this.#trouble;
   }
 
   /** The log is the one that is sent now, and its clock is set. */
@@ -96,7 +88,7 @@ export class LogCursor {
     const { line, lingerMs, clock, stats } = this.#o;
     try {
       const now = await line.now(signal);
-      this.#trouble = '';
+      this.trouble = '';
       if (now.lastId !== this.#now?.lastId && this.unsaved === 'nothing') this.unsaved = 'log end';
       this.#now = now;
       this.#dry = false;
@@ -107,7 +99,7 @@ export class LogCursor {
       this.#followRestoredCopy(now);
       this.#follow();
     } catch (error) {
-      this.#trouble = messageOf(error);
+      this.trouble = messageOf(error);
     }
     this.#report(signal);
     this.#refreshAtMs = clock.monoMs() + Math.max(MIN_REFRESH_MS, Math.min(REFRESH_MS, lingerMs));
@@ -137,7 +129,7 @@ export class LogCursor {
       return answer;
     } catch (error) {
       this.#unread = messageOf(error);
-      this.#trouble = this.#unread;
+      this.trouble = this.#unread;
       this.#report(signal);
       return undefined;
     }
@@ -199,7 +191,7 @@ export class LogCursor {
   #report(signal: AbortSignal): void {
     const { clock, stats } = this.#o;
     const nowMs = clock.monoMs();
-    const trouble = this.#trouble || this.#unread;
+    const trouble = this.trouble || this.#unread;
     if (trouble === '') {
       this.#answeredMs = nowMs;
       stats.line.recovered();

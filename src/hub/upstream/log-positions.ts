@@ -21,24 +21,20 @@ export interface LogExtent {
 const MAX_LOGS = 4;
 
 export class LogPositions {
-  #all: LogPosition[];
+  all: LogPosition[];
 
   constructor(saved: readonly LogPosition[]) {
-    this.#all = saved.slice(-MAX_LOGS);
-  }
-
-  get all(): readonly LogPosition[] {
-    return this.#all;
+    this.all = saved.slice(-MAX_LOGS);
   }
 
   /** The log that is sent now; undefined: nothing was stored yet, or the line has not answered yet. */
   get current(): LogPosition | undefined {
-    return this.#all[0];
+    return this.all[0];
   }
 
   /** The current log was replaced by another. */
   get isReplaced(): boolean {
-    return this.#all.length > 1;
+    return this.all.length > 1;
   }
 
   /**
@@ -46,34 +42,34 @@ export class LogPositions {
    * with the other's file was sent, or is in the gap at its end.
    */
   seen({ logId, beginId, firstId, lastId }: LogExtent): 'known' | 'first' | 'another' {
-    const last = this.#all.at(-1);
+    const last = this.all.at(-1);
     if (last?.logId === logId) {
-      if (lastId > last.lastId) this.#all[this.#all.length - 1] = { ...last, lastId };
+      if (lastId > last.lastId) this.all[this.all.length - 1] = { ...last, lastId };
       return 'known';
     }
     // Where it begins is known with its first entry.
     if (logId === '' || firstId === 0) return 'known';
     const afterId = Math.min(firstId - 1, Math.max(beginId - 1, last?.lastId ?? 0));
-    this.#all.push({ logId, afterId, lastId });
-    if (this.#all.length > MAX_LOGS) this.#all.splice(1, 1);
+    this.all.push({ logId, afterId, lastId });
+    if (this.all.length > MAX_LOGS) this.all.splice(1, 1);
     return last === undefined ? 'first' : 'another';
   }
 
   /** The remote has everything up to this id, or is known to be there. */
   moved(afterId: number): void {
     const { current } = this;
-    if (current !== undefined) this.#all[0] = { ...current, afterId, lastId: Math.max(current.lastId, afterId) };
+    if (current !== undefined) this.all[0] = { ...current, afterId, lastId: Math.max(current.lastId, afterId) };
   }
 
   /** The current log ends before what the remote has. */
   wentBack(lastId: number): void {
     const { current } = this;
-    if (current !== undefined) this.#all[0] = { ...current, afterId: lastId, lastId };
+    if (current !== undefined) this.all[0] = { ...current, afterId: lastId, lastId };
   }
 
   /** The replaced log is sent to its end. */
   next(): void {
-    if (this.isReplaced) this.#all.shift();
+    if (this.isReplaced) this.all.shift();
   }
 }
 

@@ -60,11 +60,12 @@ export const FRAME_BYTES = 512;
 export class Packer {
   readonly logId: string;
   #items: Item[] = [];
-  #bytes = 0;
+  /** Of what waits. */
+  bytes = 0;
   /** Everything up to this id was taken. */
   #afterId: number;
   /** Everything up to this id was read. */
-  #readTo: number;
+  readTo: number;
   #isEnded = false;
   /** Batches up to the id hold at most so many entries. */
   #cut = { entries: 0, throughId: 0 };
@@ -72,16 +73,7 @@ export class Packer {
   constructor(logId: string, afterId: number) {
     this.logId = logId;
     this.#afterId = afterId;
-    this.#readTo = afterId;
-  }
-
-  get readTo(): number {
-    return this.#readTo;
-  }
-
-  /** Of what waits. */
-  get bytes(): number {
-    return this.#bytes;
+    this.readTo = afterId;
   }
 
   get isEmpty(): boolean {
@@ -91,11 +83,11 @@ export class Packer {
   add({ runs, gaps, nextAfterId }: ReadBatch): void {
     const items: Item[] = [];
     for (const run of runs) {
-      const from = Math.max(0, this.#readTo + 1 - run.firstId);
+      const from = Math.max(0, this.readTo + 1 - run.firstId);
       if (from < run.ends.length) items.push(slice(run, from, run.ends.length));
     }
     for (const { firstId, lastId, reason, bytes, fromMs, toMs, ...of } of gaps) {
-      const gap = gapOf(Cause.NOT_STORED, Math.max(Number(firstId), this.#readTo + 1), Number(lastId), reason);
+      const gap = gapOf(Cause.NOT_STORED, Math.max(Number(firstId), this.readTo + 1), Number(lastId), reason);
       const entries = Math.min(Number(of.entries), gap.entries);
       if (gap.lastId >= gap.firstId) items.push(itemOf({ ...gap, entries, bytes, fromMs, toMs }));
     }
@@ -105,15 +97,15 @@ export class Packer {
 
   /** Retention removed the entries up to this id. */
   overtaken(lastId: number, reason: string): void {
-    if (lastId > this.#readTo) this.#push([itemOf(gapOf(Cause.OVERTAKEN, this.#readTo + 1, lastId, reason))], lastId);
+    if (lastId > this.readTo) this.#push([itemOf(gapOf(Cause.OVERTAKEN, this.readTo + 1, lastId, reason))], lastId);
   }
 
   /** The log is gone, whose last known id is this one. What came after it is not known: a gap is sent also if nothing is known to be missing. */
   replaced(lastKnownId: number, reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    const lastId = Math.max(lastKnownId, this.#readTo);
-    const gap = gapOf(Cause.LOG_REPLACED, this.#readTo + 1, lastId, reason);
+    const lastId = Math.max(lastKnownId, this.readTo);
+    const gap = gapOf(Cause.LOG_REPLACED, this.readTo + 1, lastId, reason);
     this.#push([itemOf({ ...gap, openEnded: true })], lastId);
   }
 
@@ -143,8 +135,8 @@ export class Packer {
       }
       this.#items.shift();
     }
-    this.#bytes -= bytes;
-    if (this.isEmpty) this.#afterId = this.#readTo;
+    this.bytes -= bytes;
+    if (this.isEmpty) this.#afterId = this.readTo;
     const gaps = items.flatMap((item) => (item.kind === 'gap' ? [item.gap] : []));
     return { logId: this.logId, bootId, afterId, throughId: this.#afterId, items, gaps, entries, bytes, lineBytes };
   }
@@ -152,7 +144,7 @@ export class Packer {
   /** The batch that was taken last waits again. */
   putBack({ afterId }: Pick<Packed, 'afterId'>, items: readonly Item[]): void {
     this.#items.unshift(...items);
-    this.#bytes += items.reduce((sum, { bytes }) => sum + bytes, 0);
+    this.bytes += items.reduce((sum, { bytes }) => sum + bytes, 0);
     this.#afterId = afterId;
   }
 
@@ -171,10 +163,10 @@ export class Packer {
   #push(items: readonly Item[], readTo: number): void {
     for (const item of items) {
       this.#items.push(item);
-      this.#bytes += item.bytes;
+      this.bytes += item.bytes;
     }
     const last = items.at(-1);
-    this.#readTo = Math.max(this.#readTo, readTo, last === undefined ? 0 : lastIdOf(last));
+    this.readTo = Math.max(this.readTo, readTo, last === undefined ? 0 : lastIdOf(last));
   }
 }
 

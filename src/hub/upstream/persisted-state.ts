@@ -8,7 +8,7 @@ import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.t
 import { nothingUnset, type SentUnset, sentUnset } from './corrections.ts';
 import { Budget, type SavedBudget } from './link-limits.ts';
 import type { LogCursor } from './log-cursor.ts';
-import type { LogPosition } from './log-positions.ts';
+import { type LogPosition, LogPositions } from './log-positions.ts';
 import type { UpstreamStats } from './upstream-stats.ts';
 
 /** The position is written to the card this often at most: 4 KiB each. */
@@ -47,7 +47,7 @@ export class PersistedState {
       const saved = await file.load();
       this.budget = new Budget(maxBytesPerDay, saved?.budget, clock.monoMs());
       this.unset = saved?.unset ?? nothingUnset;
-      cursor.restore(saved?.places ?? []);
+      cursor.positions = new LogPositions(saved?.places ?? []);
       this.#isLoaded = true;
     } catch (error) {
       stats.positionFile.failed(messageOf(error));

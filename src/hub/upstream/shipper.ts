@@ -16,7 +16,7 @@ import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed, unsetIn } from './packer.ts';
 import { PersistedState, type Positions } from './persisted-state.ts';
-import { type UpstreamAdmin, UpstreamAlerts, type UpstreamState, type UpstreamStatus } from './status.ts';
+import { UpstreamAlerts, type UpstreamState, type UpstreamStatus } from './status.ts';
 import type { SendOutcome, Transport, UpstreamSettings } from './transport.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
@@ -63,7 +63,7 @@ interface InFlight extends Held {
   settled: Promise<void>;
 }
 
-export class Shipper implements UpstreamAdmin {
+export class Shipper {
   readonly #o: ShipperOptions;
   readonly #stats: UpstreamStats;
   readonly #cursor: LogCursor;

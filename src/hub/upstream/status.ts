@@ -49,11 +49,6 @@ export interface UpstreamStatus {
   readonly logId: string;
 }
 
-export interface UpstreamAdmin {
-  status(): UpstreamStatus;
-  alerts(): readonly Alert[];
-}
-
 /** An ordinary outage of a mobile link is over by then. */
 const lagS = 3_600;
 /** Lost entries are reported for this long, as in the Prometheus rule. */

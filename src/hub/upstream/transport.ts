@@ -1,14 +1,9 @@
 /** Sending the serial log to the central side: its settings, and the interface of a transport (Kafka, a collector). */
 import type { Config } from '../../shared/config/config.ts';
+import type { Packed } from './packer.ts';
 
 /** The configuration's section [upstream]. */
 export type UpstreamSettings = Config['upstream'];
-
-export interface BatchRange {
-  readonly logId: string;
-  readonly afterId: number;
-  readonly throughId: number;
-}
 
 /** It cost on the link what cost() had announced, or a little less. */
 export type SendOutcome =
@@ -41,7 +36,7 @@ export interface Transport {
    * Resolves once the encoded UpstreamBatch is durably with the remote, or could not be delivered. Never rejects;
    * has a time limit of its own. When the signal fires: 'unreached', at once.
    */
-  send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome>;
+  send(batch: Uint8Array, range: Pick<Packed, 'throughId'>, signal: AbortSignal): Promise<SendOutcome>;
   /** Whether a batch of so many bytes may be sent beside those in flight: none of them can be refused while the others are stored. */
   hasRoom(bytes: number): boolean;
   /**

@@ -4,9 +4,10 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { lineside } from '../../shared/proto/services.ts';
 import type { Now } from './corrections.ts';
 import type { LineLog, LineState, ReadResult } from './line-log.ts';
+import type { Packed } from './packer.ts';
 import type { Positions, Saved } from './persisted-state.ts';
 import type { Run } from './runs.ts';
-import type { BatchRange, SendOutcome, Transport, TransportState } from './transport.ts';
+import type { SendOutcome, Transport, TransportState } from './transport.ts';
 
 const u64 = (value: number): Long => Long.fromNumber(value, true);
 /** Entries of a read, as the line has a limit. */
@@ -116,7 +117,7 @@ export class FakeTransport implements Transport {
     return this.at;
   }
 
-  async send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
+  async send(batch: Uint8Array, range: Pick<Packed, 'throughId'>, signal: AbortSignal): Promise<SendOutcome> {
     this.sends += 1;
     this.inFlight += 1;
     this.mostInFlight = Math.max(this.mostInFlight, this.inFlight);
@@ -125,7 +126,7 @@ export class FakeTransport implements Transport {
     });
   }
 
-  async #send(batch: Uint8Array, range: BatchRange, signal: AbortSignal): Promise<SendOutcome> {
+  async #send(batch: Uint8Array, range: Pick<Packed, 'throughId'>, signal: AbortSignal): Promise<SendOutcome> {
     if (this.fault !== '') throw new Error(this.fault);
     const outcome = this.outcomes.shift();
     if (outcome === 'hang') {

@@ -34,17 +34,13 @@ export class GatedCall extends ServerInterceptingCall {
   #listener: Listener | undefined;
   #isAdmitted = false;
   #isCancelled = false;
-  #isOver = false;
+  /** Its status was sent, or its client has disconnected. */
+  protected isOver = false;
 
   constructor(call: ServerInterceptingCallInterface, admit: Admit) {
     super(call);
     this.call = call;
     this.#admit = admit;
-  }
-
-  /** Its status was sent, or its client has disconnected. */
-  protected get isOver(): boolean {
-    return this.#isOver;
   }
 
   protected onAdmitted(): void {}
@@ -107,21 +103,21 @@ export class GatedCall extends ServerInterceptingCall {
   }
 
   #end(): void {
-    this.#isOver = true;
+    this.isOver = true;
     this.onEnd();
   }
 
   override sendMetadata(metadata: Metadata): void {
-    if (!this.#isOver) this.call.sendMetadata(metadata);
+    if (!this.isOver) this.call.sendMetadata(metadata);
   }
 
   override sendMessage(message: unknown, callback: () => void): void {
-    if (this.#isOver) callback();
+    if (this.isOver) callback();
     else this.call.sendMessage(message, callback);
   }
 
   override sendStatus(outcome: Parameters<ServerInterceptingCallInterface['sendStatus']>[0]): void {
-    if (this.#isOver) return;
+    if (this.isOver) return;
     this.#end();
     this.call.sendStatus(outcome);
   }

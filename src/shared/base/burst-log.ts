@@ -17,7 +17,7 @@ export class BurstLog {
   /** The latest that was not logged; logged with the count when its time has come. */
   #latest: Fields | undefined;
   #timer: Timer | undefined;
-  #total = 0;
+  total = 0;
 
   constructor(clock: Clock, logger: Logger, message: string, countName: string) {
     this.#clock = clock;
@@ -26,12 +26,8 @@ export class BurstLog {
     this.#countName = countName;
   }
 
-  get total(): number {
-    return this.#total;
-  }
-
   add(fields: Fields, count = 1): void {
-    this.#total += count;
+    this.total += count;
     this.#unlogged += count;
     this.#latest = fields;
     const waitMs = this.#lastMs + BURST_LOG_MS - this.#clock.monoMs();

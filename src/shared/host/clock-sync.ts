@@ -15,16 +15,7 @@ import { readText } from '../base/read-text.ts';
 
 export type ClockState = 'synced' | 'unsynced' | 'unknown';
 
-export interface ClockSync {
-  /** Identifies this boot of the machine; '' where the kernel does not say. */
-  readonly bootId: string;
-  /** Once 'synced' it stays so: a clock that was set is not forgotten when time sync is stopped. 'unknown': there is none. */
-  state(): ClockState;
-  /** Wall clock minus the monotonic clock of this boot, milliseconds. */
-  offsetMs(): number;
-  onChange(call: () => void): void;
-  stop(): void;
-}
+export type ClockSync = ReturnType<typeof createClockSync>;
 
 export interface ClockSyncOptions {
   /** '': not known. */
@@ -37,7 +28,7 @@ export interface ClockSyncOptions {
 
 const lookMs = 1_000;
 
-export function createClockSync(options: ClockSyncOptions): ClockSync {
+export function createClockSync(options: ClockSyncOptions) {
   const { file, clock, bootMs = kernelBootMs, bootIdFile = '/proc/sys/kernel/random/boot_id' } = options;
   const calls: (() => void)[] = [];
   let now = clockState(file);
@@ -54,10 +45,13 @@ export function createClockSync(options: ClockSyncOptions): ClockSync {
   };
   arm();
   return {
+    /** Identifies this boot of the machine; '' where the kernel does not say. */
     bootId: readText(bootIdFile).trim(),
-    state: () => now,
+    /** Once 'synced' it stays so: a clock that was set is not forgotten when time sync is stopped. 'unknown': there is none. */
+    state: (): ClockState => now,
+    /** Wall clock minus the monotonic clock of this boot, milliseconds. */
     offsetMs: () => clock.wallMs() - bootMs(),
-    onChange: (call) => void calls.push(call),
+    onChange: (call: () => void) => void calls.push(call),
     stop: () => timer?.cancel(),
   };
 }

@@ -1,5 +1,4 @@
 /** The hub's facts about the machine it runs on. A figure that cannot be had is null, a state 'unknown': never a guess. Pure. */
-import type { Alert } from '../base/alerts.ts';
 import type { HostFacts as Shown } from '../gen/http.ts';
 
 /** `hub` is not a fact about the machine: the HTTP interface adds it. */
@@ -11,8 +10,3 @@ export type DiskFacts = HostFacts['disk'];
 export type BootFacts = HostFacts['boots'];
 /** By the boot loader's word: which of the two systems runs, and what became of the data partition. */
 export type SlotFacts = NonNullable<HostFacts['slot']>;
-
-export interface HostAdmin {
-  facts(): HostFacts;
-  alerts(): readonly Alert[];
-}

@@ -11,7 +11,7 @@ import type { Logger } from '../base/logger.ts';
 import { Loop } from '../base/loop.ts';
 import { replaceSynced } from '../base/synced-file.ts';
 import type { ClockSync } from './clock-sync.ts';
-import type { BootFacts, HostAdmin, HostFacts } from './host-facts.ts';
+import type { BootFacts, HostFacts } from './host-facts.ts';
 import { hostRules } from './host-rules.ts';
 import { deviceOf, power, realRoots, type SensorRoots, slot, temperature, unknownWear, wear } from './sensors.ts';
 
@@ -29,11 +29,7 @@ export interface TelemetryOptions {
   readonly uptimeSeconds?: () => number;
 }
 
-export interface HostTelemetry extends HostAdmin {
-  /** Resolves when there are facts; never rejects. */
-  start(): Promise<void>;
-  stop(): void;
-}
+export type HostTelemetry = ReturnType<typeof createHostTelemetry>;
 
 type Sampled = Pick<HostFacts, 'temperatureCelsius' | 'throttled' | 'underVoltage' | 'memory' | 'load' | 'disk'>;
 
@@ -46,7 +42,7 @@ const nothing: Sampled = {
   disk: { totalBytes: null, freeBytes: null, ...unknownWear },
 };
 
-export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
+export function createHostTelemetry(options: TelemetryOptions) {
   const { dir, clockSync, clock, logger, roots = realRoots, uptimeSeconds = uptime } = options;
   const alerts = new Alerts(hostRules);
   let boots: BootCount | undefined;
@@ -75,7 +71,8 @@ export function createHostTelemetry(options: TelemetryOptions): HostTelemetry {
     slot: slot(roots),
   });
   return {
-    async start() {
+    /** Resolves when there are facts; never rejects. */
+    async start(): Promise<void> {
       try {
         boots = countBoot(dir, clockSync.bootId);
       } catch (error) {

@@ -1,17 +1,13 @@
 /** The client of the line for processes of the box (hub, doctor): gRPC on a Unix socket that may be unreachable. The CLI has its own. */
 import { setDefaultHighWaterMark } from 'node:stream';
 import { Channel, ChannelCredentials } from '@grpc/grpc-js';
-import { type Client, createClient } from 'nice-grpc';
+import { createClient } from 'nice-grpc';
 import { LineServiceDefinition, SerialServiceDefinition } from '../proto/services.ts';
 
 /** gRPC's own delay grows to two minutes; the socket is on this machine, and an attempt costs nothing. */
 const MAX_RECONNECT_MS = 2_000;
 
-export interface LineClient {
-  readonly serial: Client<typeof SerialServiceDefinition>;
-  readonly line: Client<typeof LineServiceDefinition>;
-  close(): void;
-}
+export type LineClient = ReturnType<typeof connectLine>;
 
 /**
  * Messages of a stream that are read ahead of their consumer: one to hand over, one in flight. Node's own 16 are 16 MiB
@@ -20,7 +16,7 @@ export interface LineClient {
 const READ_AHEAD = 2;
 
 /** Connects with the first call, and again whenever it has to: every call may fail with UNAVAILABLE meanwhile. */
-export function connectLine(socketPath: string): LineClient {
+export function connectLine(socketPath: string) {
   // For all object streams of the process: neither library lets a call have its own, and the hub has no others.
   setDefaultHighWaterMark(true, READ_AHEAD);
   // Not createChannel(): it takes the path of a Unix socket for a host and adds a port.
@@ -32,6 +28,6 @@ export function connectLine(socketPath: string): LineClient {
   return {
     serial: createClient(SerialServiceDefinition, channel),
     line: createClient(LineServiceDefinition, channel),
-    close: () => channel.close(),
+    close: (): void => channel.close(),
   };
 }

@@ -2,7 +2,8 @@
 import { hubMigrations } from '../../../src/hub/migrations.ts';
 import type { RecordEvent } from '../../../src/hub/outbox/event.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
-import { beginProgress, OutboxRows } from '../../../src/hub/outbox/transaction.ts';
+import { beginProgress, Transactions } from '../../../src/hub/outbox/transaction.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';
 import { eventAt, instantOf } from './samples.ts';
 
@@ -23,12 +24,12 @@ export function insertEvents(
   keys = rows,
   differing: (n: number) => Partial<RecordEvent> = () => ({}),
 ): void {
-  const outbox = new OutboxRows(connection);
+  const outbox = new Transactions(connection, systemClock);
   for (let n = 0; n < rows; n++) {
     const { event, stamp } = eventAt(n, keys);
     outbox.insert(n + 1, { ...event, ...differing(n) }, stamp);
   }
-  outbox.advance(instantOf(rows), rows);
+  outbox.sql.advance.run(instantOf(rows), rows);
 }
 
 export function seedWaiting(dir: string, rows: number, keys: number): void {

@@ -91,7 +91,7 @@ type Refusable = Pick<serial.ConfigResponse, 'status' | 'error'>;
 /** Of an answer with a status of the contract, which does not distinguish a port in use from one that failed. */
 export function refusalOf({ status, error }: Refusable, code: string | undefined): LinesideError | undefined {
   if (status === serial.StatusCode.OK) return undefined;
-  return new LinesideError(known(code) ?? byContract(status), error);
+  return new LinesideError(known(code) ?? byContract[status] ?? 'PORT_IO', error);
 }
 
 export function failureOf(thrown: unknown, code: string | undefined): LinesideError {
@@ -115,18 +115,11 @@ function known(code: string | undefined): ErrorCode | undefined {
   return code !== undefined && Object.hasOwn(errorCatalogue, code) ? (code as ErrorCode) : undefined;
 }
 
-function byContract(status: serial.StatusCode): ErrorCode {
-  switch (status) {
-    case serial.StatusCode.INVALID_ARGUMENT:
-      return 'INVALID_ARGUMENT';
-    case serial.StatusCode.NOT_FOUND:
-      return 'PORT_NOT_FOUND';
-    case serial.StatusCode.NOT_CONNECTED:
-      return 'NOT_CONNECTED';
-    default:
-      return 'PORT_IO';
-  }
-}
+const byContract: Readonly<Partial<Record<serial.StatusCode, ErrorCode>>> = {
+  [serial.StatusCode.INVALID_ARGUMENT]: 'INVALID_ARGUMENT',
+  [serial.StatusCode.NOT_FOUND]: 'PORT_NOT_FOUND',
+  [serial.StatusCode.NOT_CONNECTED]: 'NOT_CONNECTED',
+};
 
 const byStatus: Readonly<Partial<Record<Status, ErrorCode>>> = {
   [Status.INVALID_ARGUMENT]: 'INVALID_ARGUMENT',

@@ -15,12 +15,6 @@ interface Sample {
   readonly figures: readonly number[];
 }
 
-/** As the HTTP interface has it: age in seconds, then the figures; oldest first. */
-export interface HistoryJson {
-  readonly intervalS: number;
-  readonly samples: readonly (readonly number[])[];
-}
-
 export class LineHistory {
   readonly #status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>;
   readonly #clock: Clock;
@@ -36,7 +30,8 @@ export class LineHistory {
     this.#loop.start();
   }
 
-  samples(): HistoryJson {
+  /** As the HTTP interface has it: age in seconds, then the figures; oldest first. */
+  samples() {
     const nowMs = this.#clock.monoMs();
     const samples = this.#samples.map(({ atMs, figures }) => [Math.round((nowMs - atMs) / 1_000), ...figures]);
     return { intervalS: INTERVAL_MS / 1_000, samples };

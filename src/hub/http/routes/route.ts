@@ -1,15 +1,16 @@
 /** Routes as data: what each declares, and the request as its handler sees it. */
 import type { Static, TSchema } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { AlertSource } from '../../../shared/base/alerts.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { type ErrorCode, LinesideError } from '../../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../../shared/base/expected-version.ts';
-import type { HostAdmin } from '../../../shared/host/host-facts.ts';
+import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { WatchAdmin } from '../../health/watch.ts';
 import type { OutboxAdmin } from '../../outbox/admin.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
-import type { UpstreamAdmin } from '../../upstream/status.ts';
+import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookAdmin } from '../../webhooks/webhooks.ts';
 import { type Access, type Authenticator, type Caller } from '../access.ts';
 import type { ConsoleFiles } from '../console-files.ts';
@@ -25,11 +26,11 @@ export interface HubParts {
   readonly refdata: Refdata;
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
-  readonly host: HostAdmin;
+  readonly host: AlertSource & { facts(): HostFacts };
   /** undefined: the state of the line and of certificates is unknown. */
   readonly watch?: WatchAdmin | undefined;
   /** The transport of the serial log to the central side; undefined: there is none. */
-  readonly upstream?: UpstreamAdmin | undefined;
+  readonly upstream?: (AlertSource & { status(): UpstreamStatus }) | undefined;
   readonly clock: Clock;
   readonly version: string;
 }

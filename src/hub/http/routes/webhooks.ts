@@ -117,14 +117,14 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
   });
 }
 
-/** Required fields may be missing here: the subscription's other faults are reported together with them. */
-type Incomplete = Partial<SubscriptionRequest>;
-
-/** A missing field is passed on as an empty string, which is always refused. */
+/**
+ * Required fields may be missing here, so that the subscription's other faults are reported together with them: a missing one is
+ * passed on as an empty string, which is always refused.
+ */
 async function subscribe(
   webhooks: WebhookAdmin,
   caller: Caller,
-  wanted: Incomplete,
+  wanted: Partial<SubscriptionRequest>,
   reason: string,
 ): Promise<SubscriptionView> {
   const request = { ...wanted, name: wanted.name ?? '', url: wanted.url ?? '', secret: wanted.secret ?? '' };

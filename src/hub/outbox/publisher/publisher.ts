@@ -53,7 +53,7 @@ export class Publisher {
   readonly #queues: KeyQueues;
   readonly #results: ResultWriter;
   readonly #pruner: Pruner;
-  #waiting: number;
+  waiting: number;
   readonly #loop: Loop;
   #connected = false;
   /** The broker reported it for an offered row. Reset by the next change of the broker, or the next tick. */
@@ -80,7 +80,7 @@ export class Publisher {
       onWritten: (batch, left) => this.#written(batch, left),
     });
     this.#pruner = new Pruner(options);
-    this.#waiting = this.#rows.count();
+    this.waiting = this.#rows.sql.count.get() ?? 0;
     for (const [scope, keys] of this.#rows.blockedKeys()) this.#queues.topicOf(scope).blocked = keys;
     store.onCommitted((waiting) => this.#committed(waiting));
     if (broker === undefined) store.makeRoomBy((audit) => this.#pruner.makeRoom(audit, (waited) => this.#left(waited)));
@@ -113,7 +113,7 @@ export class Publisher {
 
   status() {
     return {
-      waiting: this.#waiting,
+      waiting: this.waiting,
       inFlight: this.#queues.inFlight,
       inFlightBytes: this.#queues.inFlightBytes,
       publishedTotal: this.#results.publishedTotal,
@@ -128,12 +128,8 @@ export class Publisher {
     return this.#rows.blocked(limit);
   }
 
-  oldest(): ReturnType<QueueRows['oldest']> {
-    return this.#waiting === 0 ? undefined : this.#rows.oldest();
-  }
-
-  get waiting(): number {
-    return this.#waiting;
+  oldest() {
+    return this.waiting === 0 ? undefined : this.#rows.sql.oldest.get();
   }
 
   /** Ids and keys held in memory: bounded, whatever waits. */
@@ -149,20 +145,20 @@ export class Publisher {
 
   /** After its commit. */
   requeued(): void {
-    this.#waiting++;
+    this.waiting++;
     this.#rows.lookForDeferred();
     this.#wake();
   }
 
   #committed(waiting: number | undefined): void {
     if (waiting === undefined) this.#recount();
-    else this.#waiting += waiting;
+    else this.waiting += waiting;
     this.#wake();
   }
 
   /** So many rows no longer wait. */
   #left(rows: number): void {
-    this.#waiting = Math.max(0, this.#waiting - rows);
+    this.waiting = Math.max(0, this.waiting - rows);
   }
 
   #changed(): void {
@@ -178,7 +174,7 @@ export class Publisher {
     if (!this.#rows.hasDeferred) return;
     // If it fails they wait for their time.
     this.#o.store
-      .maintain(() => this.#rows.hasten())
+      .maintain(() => this.#rows.sql.hasten.run())
       .then(
         () => this.#wake(),
         () => {},
@@ -291,13 +287,13 @@ export class Publisher {
 
   /** With nothing in memory and nothing behind the scan nothing waits: corrects a count that is wrong after a failure. */
   #scanCompleted(): false {
-    if (this.#waiting !== 0 && this.#queues.isEmpty && !this.#rows.hasDeferred) this.#recount();
+    if (this.waiting !== 0 && this.#queues.isEmpty && !this.#rows.hasDeferred) this.#recount();
     return false;
   }
 
   #recount(): void {
     try {
-      this.#waiting = this.#o.store.read(() => this.#rows.count());
+      this.waiting = this.#o.store.read(() => this.#rows.sql.count.get() ?? 0);
     } catch (error) {
       this.#reading.failed(messageOf(error));
     }
@@ -307,7 +303,7 @@ export class Publisher {
   #offer(queue: KeyQueue): boolean {
     const { broker, store, topicOf, deviceId, clock } = this.#o;
     const id = queue.head;
-    const row = queue.body ?? this.#rows.one(id);
+    const row = queue.body ?? this.#rows.sql.one.get(id);
     if (row === undefined) {
       this.#write(this.#queues.gone(queue));
       return true;

@@ -139,7 +139,7 @@ export class ResultWriter {
     if (kind === 'deferred') rows.defer(update);
     if (refusal === undefined) return false;
     if (kind === 'dead') return this.#markDead(id, queue, refusal, audit);
-    rows.markAttempt(id, refusal);
+    rows.sql.attempt.run(refusal.attempts, refusal.reason, id);
     return false;
   }
 

@@ -58,7 +58,7 @@ export class Resolver {
   readonly #slow = new Set<string>();
 
   /** `lookup`: default dns.lookup, all addresses in the system's order. */
-  constructor(clock: Clock, lookup: Lookup = lookupAll) {
+  constructor(clock: Clock, lookup: Lookup = (hostname) => systemLookup(hostname, { all: true, verbatim: true })) {
     this.#clock = clock;
     this.#lookup = lookup;
   }
@@ -151,8 +151,4 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): P
   } finally {
     signal.removeEventListener('abort', abort);
   }
-}
-
-function lookupAll(hostname: string): ReturnType<Lookup> {
-  return systemLookup(hostname, { all: true, verbatim: true });
 }

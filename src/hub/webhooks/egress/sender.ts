@@ -75,7 +75,7 @@ export class Sender {
     const { clock, timeoutMs } = this.#options;
     const begunMs = clock.monoMs();
     const target = { hostname: '', port: 0, addresses: [] };
-    const attempt: Attempt = { host: hostOf(to.url), target, phase: 'resolve', signal };
+    const attempt: Attempt = { host: URL.parse(to.url)?.host ?? 'the URL', target, phase: 'resolve', signal };
     try {
       // got does not always remove its listener, so a signal of AbortSignal.any would keep the whole request: some 10 KB for each.
       const reply = await withLimit(clock, timeoutMs, signal, (limited) => {
@@ -175,14 +175,9 @@ function plain(value: string): string {
   return value;
 }
 
-/** As in the URL, never a resolved address. */
-function hostOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).host : 'the URL';
-}
-
 /** The state of an attempt. */
 interface Attempt extends RequestContext {
-  /** As in the URL. */
+  /** As in the URL, never a resolved address. */
   readonly host: string;
   target: Target;
   /** Its caller's; then of its timeout, too. */

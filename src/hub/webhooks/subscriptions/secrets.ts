@@ -22,7 +22,8 @@ export class SecretBox {
   readonly #onKeyMade: () => void;
   #key: Buffer | undefined;
   #fault = '';
-  #generation = 0;
+  /** Changes with the key. */
+  generation = 0;
   /** The key file and its directory are synced: another process may have been killed before that. */
   #isDurable = false;
 
@@ -30,11 +31,6 @@ export class SecretBox {
     this.#keyFile = keyFile;
     this.#onKeyMade = onKeyMade;
     this.reload();
-  }
-
-  /** Changes with the key. */
-  get generation(): number {
-    return this.#generation;
   }
 
   /** Reads the key file again. While it is unreadable the last key stays in use. */
@@ -108,7 +104,7 @@ export class SecretBox {
   #adopt(key: Buffer): void {
     if (this.#key?.equals(key) === true) return;
     this.#key = key;
-    this.#generation += 1;
+    this.generation += 1;
   }
 }
 
