@@ -172,7 +172,7 @@ const auditKept = 100_000;
 /** The surplus is removed in steps of this many. */
 const auditStep = 100;
 
-export interface Progress {
+interface Progress {
   readonly storeId: string;
   readonly lastTxTime: Instant;
   readonly lastOutboxId: number;
