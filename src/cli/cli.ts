@@ -5,7 +5,7 @@
 import { PassThrough } from 'node:stream';
 import { Argument, Command } from 'commander';
 import { addCommands, type Entry } from './command.ts';
-import { namedCommand, pathOf } from './command-tree.ts';
+import { pathOf, splitLine } from './command-tree.ts';
 import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
 import { profileCommands } from './connection/profile-commands.ts';
@@ -62,7 +62,7 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
     await program.parseAsync(argv.length === 0 ? ['--help'] : [...argv], { from: 'user' });
     return shell.status;
   } catch (error) {
-    return await shell.report(error, pathOf(namedCommand(program, argv)));
+    return await shell.report(error, pathOf(splitLine(program, argv).command));
   } finally {
     await shell.release();
   }
@@ -166,7 +166,7 @@ function addAboutCommands(program: Command, io: CliIo, version: string): void {
 }
 
 function helpOn(program: Command, words: readonly string[]): void {
-  const found = namedCommand(program, words[0] === 'help' ? ['help', ...words] : words);
+  const { command: found } = splitLine(program, words[0] === 'help' ? ['help', ...words] : words);
   const path = pathOf(found);
   const unknown = words.slice(path === '' ? 0 : path.split(' ').length)[0];
   if (unknown === undefined) return found.outputHelp();

@@ -37,12 +37,7 @@ export function notesOf(command: Command): string {
   return parts.join('').trim();
 }
 
-/** The command that a command line names, as far as its words are understood. */
-export function namedCommand(program: Command, argv: readonly string[]): Command {
-  return splitLine(program, argv).command;
-}
-
-/** The command that a command line names, and the words after its name. */
+/** The command that a command line names, as far as its words are understood, and the words after its name. */
 export function splitLine(program: Command, argv: readonly string[]) {
   let [command, from] = [program, 0];
   for (let index = argv[0] === 'help' ? 1 : 0; index < argv.length; index += 1) {
@@ -50,12 +45,9 @@ export function splitLine(program: Command, argv: readonly string[]) {
     const next = command.commands.find((one) => one.name() === word);
     if (next !== undefined) [command, from] = [next, index + 1];
     else if (!word.startsWith('-') || word === '--') break;
-    else if (takesNextWord(command, word)) index += 1;
+    // The value of this option is the next word.
+    else if (command.options.some(({ required, long, short }) => required && (long === word || short === word)))
+      index += 1;
   }
   return { command, rest: argv.slice(from) };
-}
-
-/** Whether the value of this option is the next word. */
-function takesNextWord(command: Command, word: string): boolean {
-  return command.options.some((option) => option.required && (option.long === word || option.short === word));
 }

@@ -32,12 +32,7 @@ export async function offersFor(program: Command, words: readonly string[], quie
     .join('');
 }
 
-async function offersOf(
-  program: Command,
-  line: readonly string[],
-  current: string,
-  quiet: Shell,
-): Promise<readonly string[]> {
+async function offersOf(program: Command, line: readonly string[], current: string, quiet: Shell) {
   const { command, rest: before } = splitLine(program, line);
   if (line[0] === 'help') return starting(current, subcommands(command).map(described));
   const isLiteral = before.includes('--');
@@ -54,12 +49,7 @@ async function offersOf(
 }
 
 /** `--parity e` and `--parity=e`; undefined: the word is no value of an option. */
-async function optionValues(
-  command: Command,
-  before: readonly string[],
-  current: string,
-  quiet: Shell,
-): Promise<readonly string[] | undefined> {
+async function optionValues(command: Command, before: readonly string[], current: string, quiet: Shell) {
   const valued = optionOf(command, before.at(-1) ?? '');
   if (valued?.required === true) return starting(current, await valuesOf(valued, command, before, quiet));
   const [, flag = '', value = ''] = /^(--[a-z-]+)=(.*)$/s.exec(current) ?? [];
@@ -101,12 +91,7 @@ function operands(command: Command, words: readonly string[]): readonly string[]
   }
 }
 
-async function valuesOf(
-  thing: Argument | Option,
-  command: Command,
-  before: readonly string[],
-  quiet: Shell,
-): Promise<readonly string[]> {
+async function valuesOf(thing: Argument | Option, command: Command, before: readonly string[], quiet: Shell) {
   if (thing.argChoices !== undefined) return thing.argChoices;
   const kind = completes.get(thing);
   if (kind !== undefined) return liveValues(kind, command, operands(command, before), quiet);
@@ -115,12 +100,7 @@ async function valuesOf(
 }
 
 /** Of the service that the options of the command line and the environment name; none when there is no answer. */
-async function liveValues(
-  kind: LiveKind,
-  command: Command,
-  given: readonly string[],
-  quiet: Shell,
-): Promise<readonly string[]> {
+async function liveValues(kind: LiveKind, command: Command, given: readonly string[], quiet: Shell) {
   let found: readonly string[] = [];
   const options = { ...command.opts<CommonOptions>(), timeout: limitMs };
   const run = async (call: Call<object>): Promise<number> => {

@@ -12,7 +12,6 @@ export const exitStatus = {
   lost: 7,
 } as const;
 export type Outcome = keyof typeof exitStatus;
-type ExitStatus = (typeof exitStatus)[Outcome];
 
 const exitMeaning: Readonly<Record<Outcome, string>> = {
   ok: 'Done. (`config` and `status` of a closed port too: the question was answered.)',
@@ -64,7 +63,7 @@ export class CliFailure extends Error {
     this.reasons = reasons;
   }
 
-  get status(): ExitStatus {
+  get status() {
     return exitStatus[this.outcome];
   }
 
@@ -85,7 +84,8 @@ export function usageFailure(why: string, next = ''): CliFailure {
 
 /** `lineside: what failed: why. What to do next.`, and below it the reasons. */
 export function failureLine(failure: CliFailure): string {
-  const head = ['lineside', failure.what, stripped(failure.message)].filter((part) => part !== '').join(': ');
+  const why = failure.message.replace(/[.\s]+$/, '');
+  const head = ['lineside', failure.what, why].filter((part) => part !== '').join(': ');
   const first = failure.next === '' ? `${head}.\n` : `${head}. ${failure.next}\n`;
   // A single one is often the message itself.
   const reasons = failure.reasons.length === 1 ? failure.reasons.filter((one) => !head.includes(one)) : failure.reasons;
@@ -96,10 +96,6 @@ export function failureJson(failure: CliFailure): object {
   const { code, what, message, next, reasons, status } = failure;
   const listed = reasons.length === 0 ? {} : { reasons };
   return { error: { code, what, message, next, ...listed, exitStatus: status } };
-}
-
-function stripped(text: string): string {
-  return text.replace(/[.\s]+$/, '');
 }
 
 /** Each status with its meaning, those of signals last. */

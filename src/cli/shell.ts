@@ -162,17 +162,14 @@ export class Shell {
 
   /** The first signal aborts the command; a second one kills the process. */
   #hook(stop: AbortController): () => void {
-    const offs: (() => void)[] = [];
-    const unhook = (): void => {
-      for (const off of offs.splice(0)) off();
+    const heard = (signal: StopSignal): void => {
+      unhook();
+      stop.abort(new Interrupted(signal));
     };
-    for (const signal of signals) {
-      const call = (): void => {
-        unhook();
-        stop.abort(new Interrupted(signal));
-      };
-      offs.push(this.io.onSignal(signal, call));
-    }
+    const offs = signals.map((signal) => this.io.onSignal(signal, () => heard(signal)));
+    const unhook = (): void => {
+      for (const off of offs) off();
+    };
     return unhook;
   }
 

@@ -20,9 +20,9 @@ const tryForMs = 3000;
 export function tlsOptions({ ca, cert, key, serverName, isPinned }: TlsMaterial, { alpn }: Face): ConnectionOptions {
   return {
     ALPNProtocols: [alpn],
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
+    ca,
+    cert,
+    key,
     ...(serverName === undefined ? {} : { servername: serverName }),
     ...(isPinned ? { checkServerIdentity: () => undefined } : {}),
   };

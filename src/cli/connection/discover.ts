@@ -50,7 +50,7 @@ const maxPackets = 10_000;
 const notCallable = /^(0|127|22[4-9]|2[3-5]\d)\.|^::|^f[ef]/i;
 
 /** Ends after limitMs, or when the signal fires. */
-async function discover(clock: Clock, limitMs: number, stop: AbortSignal): Promise<readonly FoundBox[]> {
+async function discover(clock: Clock, limitMs: number, stop: AbortSignal) {
   // Loaded only here: it costs start-up time.
   const { default: makeMdns } = await import('multicast-dns');
   const boxes = new Boxes();
@@ -103,7 +103,8 @@ function cannotAsk(error: unknown): CliFailure {
 }
 
 /** Nothing is cut: an address or a fingerprint is to be copied. */
-function boxText({ name, host, addresses, grpcPort, httpPort, deviceId, version, fingerprint }: FoundBox): string {
+function boxText(box: ReturnType<Boxes['found']>[number]): string {
+  const { name, host, addresses, grpcPort, httpPort, deviceId, version, fingerprint } = box;
   const rows: readonly (readonly [string, string | null | undefined])[] = [
     ['  host', safeText(host)],
     ['  address', addresses.join(', ')],
@@ -125,21 +126,8 @@ const serviceName = '_lineside._tcp.local';
 /** A record as the decoder gives it, unchecked. */
 export type LooseRecord = { readonly [Field in 'type' | 'name' | 'data' | 'ttl']?: unknown };
 
-export interface FoundBox {
-  /** Its name on the LAN: up to 63 bytes of anything. */
-  readonly name: string;
-  readonly host: string;
-  readonly addresses: readonly string[];
-  readonly grpcPort: number;
-  /** null: it does not say, or what it says cannot be. */
-  readonly httpPort: number | null;
-  readonly deviceId: string | null;
-  readonly version: string | null;
-  /** Any machine that answers may write any. */
-  readonly fingerprint: string | null;
-}
-
 interface Announced {
+  /** Its name on the LAN: up to 63 bytes of anything. */
   readonly name: string;
   srv?: { readonly host: string; readonly port: number };
   txt?: ReadonlyMap<string, string>;
@@ -180,7 +168,7 @@ export class Boxes {
   }
 
   /** Those that can be called, by name. */
-  found(): FoundBox[] {
+  found() {
     const whole = [...this.#boxes.values()].flatMap(({ name, srv, txt }) => {
       const addresses = [...(this.#addresses.get(srv?.host.toLowerCase() ?? '') ?? [])].sort();
       return srv === undefined || addresses.length === 0
@@ -301,6 +289,7 @@ function txtOf(data: unknown): ReadonlyMap<string, string> {
   return found;
 }
 
+/** null: it does not say, or what it says cannot be. Any machine that answers may write any fingerprint. */
 function factsOf(txt: Announced['txt']) {
   const http = txt?.get('http') ?? '';
   const port = /^\d{1,5}$/.test(http) ? Number(http) : 0;

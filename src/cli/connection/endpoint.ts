@@ -156,11 +156,6 @@ export function chosenEndpoint(options: ConnectionOptions, source: Source, face:
   return base.socket === undefined ? undefined : { kind: 'unix', path: base.socket };
 }
 
-interface Host {
-  readonly host: string;
-  readonly port: number;
-}
-
 /** The port in it is the line's. */
 export function hostFor(face: Face, { host: text = '', httpPort }: Partial<Profile>): string {
   if (face === lineFace) return text;
@@ -215,7 +210,7 @@ function tlsFiles(options: Partial<Profile>, base: Partial<Profile>): TlsFiles {
 }
 
 /** box, box:50051, 192.0.2.1:50051, ::1, [::1]:50051 */
-export function parseHost(text: string, defaultPort: number, leastPort = 1): Host {
+export function parseHost(text: string, defaultPort: number, leastPort = 1) {
   const match = /^\[([0-9a-f:.%]+)\](?::(\d{1,5}))?$/i.exec(text) ?? /^([^:\s/[\]]+)(?::(\d{1,5}))?$/.exec(text);
   const bare = match === null && /^[0-9a-f]*:[0-9a-f:.]+$/i.test(text);
   const host = bare ? text : match?.[1];

@@ -219,11 +219,9 @@ export function changeProfiles(env: Env, change: (before: Profiles) => Profiles)
   }
 }
 
-function profilesText({ default: usual, profiles }: Profiles): string {
-  const sections = [...profiles].map(([name, profile]) => [name, snakeKeys(profile)] as const);
-  return stringify({ ...(usual === undefined ? {} : { default: usual }), profiles: Object.fromEntries(sections) });
-}
-
-function snakeKeys(profile: Profile): Record<string, string | number | boolean> {
-  return Object.fromEntries(Object.entries(profile).map(([name, value]) => [snake(name), value]));
+function profilesText({ profiles, ...usual }: Profiles): string {
+  const sections = [...profiles].map(([name, profile]) => {
+    return [name, Object.fromEntries(Object.entries(profile).map(([key, value]) => [snake(key), value]))];
+  });
+  return stringify({ ...usual, profiles: Object.fromEntries(sections) });
 }

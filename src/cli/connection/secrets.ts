@@ -23,14 +23,9 @@ export interface Place extends Target {
 }
 
 /** `localSocket`: the Unix socket of the service that the configuration describes. */
-export async function findPlace(
-  options: ConnectionOptions,
-  env: Env,
-  face: Face,
-  localSocket: () => string,
-): Promise<Place> {
+export async function findPlace(options: ConnectionOptions, env: Env, face: Face, localSocket: () => string) {
   const source = sourceOf(options, env, face, (name) => findProfile(env, name));
-  const endpoint = chosenEndpoint(options, source, face) ?? { kind: 'unix', path: localSocket() };
+  const endpoint = chosenEndpoint(options, source, face) ?? { kind: 'unix' as const, path: localSocket() };
   if (endpoint.kind === 'unix') return { endpoint, face, tls: undefined, token: undefined };
   const token = endpoint.tokenFile === undefined ? undefined : await readToken(endpoint.tokenFile);
   return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };

@@ -103,12 +103,7 @@ async function isOffline(hub: Hub): Promise<boolean> {
   return new Fields(await hub.get(apiPath('admin', 'webhooks', 'status')), 'the status').truth('offline');
 }
 
-async function showDelivery(
-  call: Call<{ body?: true }>,
-  to: Target,
-  fields: JsonObject,
-  { id = '' }: Args,
-): Promise<number> {
+async function showDelivery(call: Call<{ body?: true }>, to: Target, fields: JsonObject, { id = '' }: Args) {
   const { body: bodyAlone } = call.options;
   if (bodyAlone === true && call.json) throw usageFailure('--body and --json exclude each other', 'Give one of them.');
   if (id === '') throw usageFailure('the id of the delivery is empty', 'lineside webhook deliveries shows them.');
@@ -116,14 +111,10 @@ async function showDelivery(
   const delivery = new Fields(raw, 'the delivery');
   const text = deliveryText(delivery, call.io.clock.wallMs(), call.out.width);
   if (bodyAlone !== true) return call.print(raw, text);
-  await call.out.write(wholeBody(delivery));
-  return exitStatus.ok;
-}
-
-function wholeBody(delivery: Fields): string {
   const body = delivery.textOr('body', undefined);
-  if (body !== undefined) return body;
-  throw new CliFailure('nothing', 'NO_BODY', withheldText);
+  if (body === undefined) throw new CliFailure('nothing', 'NO_BODY', withheldText);
+  await call.out.write(body);
+  return exitStatus.ok;
 }
 
 type RetryCall = Call<Given<typeof retryOptions>>;

@@ -126,13 +126,7 @@ async function fieldsOf(spec: HubCommand, call: Call<object>, args: Args): Promi
 }
 
 /** One request, and its answer as the entry says. */
-async function exchange(
-  spec: HubCommand,
-  call: Call<object>,
-  to: Target,
-  fields: JsonObject,
-  args: Args,
-): Promise<number> {
+async function exchange(spec: HubCommand, call: Call<object>, to: Target, fields: JsonObject, args: Args) {
   const raw = await ask(call, to, fields);
   const { done, json: block, rows = {}, item: name = '' } = spec;
   const item = new Fields(raw, name);

@@ -47,7 +47,7 @@ class UploadProgress {
     const now = this.#call.io.clock.monoMs();
     if (now - this.#shownAt < (this.#call.err.isTerminal ? drawMs : lineMs)) return;
     this.#shownAt = now;
-    await this.#show(`${this.#bar()}${this.#amount()}, ${this.#rate(now)}`);
+    await this.#show(`${this.#amount()}, ${this.#rate(now)}`);
   }
 
   /** All is sent. */
@@ -87,19 +87,13 @@ class UploadProgress {
     await err.write(`\r${cut(text, err.width - 1)}\x1b[K`);
   }
 
-  #bar(): string {
-    if (!this.#call.err.isTerminal || this.#total === undefined) return '';
-    const full = Math.round(this.#part() * barWidth);
-    return `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] `;
-  }
-
   #amount(): string {
-    if (this.#total === undefined) return `sent ${byteSize(this.#bytes)}`;
-    return `sent ${byteSize(this.#bytes)} of ${byteSize(this.#total)} (${Math.floor(this.#part() * 100)} %)`;
-  }
-
-  #part(): number {
-    return this.#total === undefined ? 0 : Math.min(1, this.#bytes / this.#total);
+    const sent = `sent ${byteSize(this.#bytes)}`;
+    if (this.#total === undefined) return sent;
+    const part = Math.min(1, this.#bytes / this.#total);
+    const full = Math.round(part * barWidth);
+    const bar = this.#call.err.isTerminal ? `[${'#'.repeat(full)}${'-'.repeat(barWidth - full)}] ` : '';
+    return `${bar}${sent} of ${byteSize(this.#total)} (${Math.floor(part * 100)} %)`;
   }
 
   #rate(now: number): string {
@@ -145,12 +139,7 @@ nothing is imported and every fault is listed. The service takes bundles one aft
 
 type ImportCall = Call<Given<typeof options>>;
 
-async function importBundle(
-  call: ImportCall,
-  path: string,
-  reason: Readonly<Record<string, string>>,
-  file: string,
-): Promise<number> {
+async function importBundle(call: ImportCall, path: string, reason: Record<string, string>, file: string) {
   const format = call.options.format ?? (file.endsWith('.json') ? 'json' : 'ndjson');
   const headers = { 'content-type': mediaTypes[format], ...reason };
   const hub = await call.hub();

@@ -63,45 +63,38 @@ async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const { stop, io } = call;
   const settings = { clock: io.clock, stop, retries: retriesWithoutProgress, events: announcer(call) };
   const reader = new LogReader(service, query, settings);
-  const parts = encoded(reader, encoder(call.options), progress);
+  const parts = encoded(reader, call.options, progress);
   if (output !== '-') await writeWhole(output, parts);
   else for await (const part of parts) await call.out.write(part);
   await progress.end();
   return exitStatus.ok;
 }
 
-interface Encoder {
-  readonly head: Uint8Array | undefined;
-  batch(batch: lineside.v1.LogBatch): Uint8Array | string;
-}
-
-async function* encoded(reader: LogReader, encode: Encoder, progress: Progress): AsyncGenerator<Uint8Array | string> {
-  if (encode.head !== undefined) yield encode.head;
+async function* encoded(reader: LogReader, { format, base64 }: ExportOptions, progress: Progress) {
+  const encode = {
+    raw: ({ entries }: lineside.v1.LogBatch) => Buffer.concat(entries.map(({ entry }) => entry.rawData)),
+    jsonl: (batch: lineside.v1.LogBatch) => jsonLines(batch, base64 === true ? 'base64' : 'hex'),
+    pcapng: captureBatch,
+  }[format];
+  if (format === 'pcapng') yield captureHead();
   for await (const batch of reader.batches()) {
-    yield encode.batch(batch);
+    yield encode(batch);
     await progress.add(batch);
   }
 }
 
-function encoder(options: ExportOptions): Encoder {
-  switch (options.format) {
-    case 'raw':
-      return { head: undefined, batch: ({ entries }) => Buffer.concat(entries.map(({ entry }) => entry.rawData)) };
-    case 'jsonl':
-      return { head: undefined, batch: (batch) => jsonLines(batch, options.base64 === true ? 'base64' : 'hex') };
-    case 'pcapng':
-      return { head: captureHead('lineside'), batch: captureBatch };
-    default:
-      return options.format satisfies never;
-  }
-}
-
 function captureBatch(batch: lineside.v1.LogBatch): Buffer {
-  const packets: Buffer[] = [];
-  for (const { kind, value } of logItems(batch)) {
-    if (kind === 'gap') packets.push(captureGap(value.fromMs, gapPhrase(value)));
-    else packets.push(capturePackets(value.entry, noteWithClock(value)));
-  }
+  const packets = Array.from(logItems(batch), ({ kind, value }) => {
+    if (kind === 'entry') return capturePackets(value.entry, noteWithClock(value));
+    // Entries that could not be stored: an event without bytes, said in its comment.
+    return packet({
+      timestamp: value.fromMs,
+      event: eventDataLost,
+      direction: 0,
+      data: empty,
+      comment: gapPhrase(value),
+    });
+  });
   return Buffer.concat(packets);
 }
 
@@ -220,7 +213,7 @@ const outbound = 2;
 const longestOption = 65_532;
 
 /** The section header and the one interface: what a capture begins with. */
-function captureHead(application: string): Buffer {
+function captureHead(): Buffer {
   const section = Buffer.alloc(16);
   section.writeUInt32LE(byteOrderMagic, 0);
   section.writeUInt16LE(1, 4);
@@ -230,7 +223,7 @@ function captureHead(application: string): Buffer {
   line.writeUInt16LE(linkTypeRtacSerial, 0);
   const resolution = Buffer.from([millisecondResolution]);
   return Buffer.concat([
-    block(sectionHeader, [section, captureOption(shbUserAppl, Buffer.from(application)), end]),
+    block(sectionHeader, [section, captureOption(shbUserAppl, Buffer.from('lineside')), end]),
     block(interfaceDescription, [
       line,
       captureOption(ifDescription, Buffer.from('serial line')),
@@ -244,22 +237,14 @@ function captureHead(application: string): Buffer {
 function capturePackets({ dir, timestamp, rawData }: lineside.v1.LogEntry['entry'], note: string): Buffer {
   const event = rawData.length === 0 ? eventStatusChange : dir === 0 ? eventTxStart : eventRxStart;
   const direction = dir === 0 ? outbound : inbound;
-  if (rawData.length <= maxDataBytes) return packet({ timestamp, event, direction, data: rawData, comment: note });
-  const parts: Buffer[] = [];
-  const count = Math.ceil(rawData.length / maxDataBytes);
-  for (let at = 0; at < count; at += 1) {
+  const count = Math.max(1, Math.ceil(rawData.length / maxDataBytes));
+  const parts = Array.from({ length: count }, (_, at) => {
     const data = rawData.subarray(at * maxDataBytes, (at + 1) * maxDataBytes);
-    const comment = [`part ${at + 1} of ${count} of one entry`, at === 0 ? note : '']
-      .filter((text) => text !== '')
-      .join('; ');
-    parts.push(packet({ timestamp, event, direction, data, comment }));
-  }
+    const part = count === 1 ? '' : `part ${at + 1} of ${count} of one entry`;
+    const comment = [part, at === 0 ? note : ''].filter((text) => text !== '').join('; ');
+    return packet({ timestamp, event, direction, data, comment });
+  });
   return Buffer.concat(parts);
-}
-
-/** Entries that could not be stored: an event without bytes, said in its comment. */
-function captureGap(timestamp: Long, comment: string): Buffer {
-  return packet({ timestamp, event: eventDataLost, direction: 0, data: new Uint8Array(), comment });
 }
 
 interface PacketParts {

@@ -1,6 +1,7 @@
 /** log: entries for people or as JSON lines, once or followed; and which entries, for `log export` too. */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import Long from 'long';
+import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
@@ -112,7 +113,7 @@ async function showLog(call: Call<LogOptions>): Promise<number> {
     retries,
     events: announcer(call, outcome),
   });
-  const keeper = new PositionKeeper(options.resume, reader, () => io.clock.monoMs());
+  const keeper = positionKeeper(options.resume, reader, io.clock);
   try {
     for await (const batch of reader.batches()) {
       await call.out.write(render(batch));
@@ -126,31 +127,21 @@ async function showLog(call: Call<LogOptions>): Promise<number> {
   return outcome.lost ? exitStatus.lost : exitStatus.ok;
 }
 
-class PositionKeeper {
-  readonly #path: string | undefined;
-  readonly #reader: LogReader;
-  readonly #monoMs: () => number;
-  #savedAt = 0;
-  #saved: Position | undefined;
-
-  constructor(path: string | undefined, reader: LogReader, monoMs: () => number) {
-    this.#path = path;
-    this.#reader = reader;
-    this.#monoMs = monoMs;
-    this.#saved = reader.position;
-  }
-
-  async tick(): Promise<void> {
-    if (this.#monoMs() - this.#savedAt >= savePositionMs) await this.save();
-  }
-
-  async save(): Promise<void> {
-    const { position } = this.#reader;
-    if (this.#path === undefined || position === this.#saved || position.logId === '') return;
-    await savePosition(this.#path, position);
-    this.#saved = position;
-    this.#savedAt = this.#monoMs();
-  }
+/** Where the reader stands, in the file: now and then, and at the end. */
+function positionKeeper(path: string | undefined, reader: LogReader, clock: Clock) {
+  let saved = reader.position;
+  let savedAt = 0;
+  const save = async (): Promise<void> => {
+    const { position } = reader;
+    if (path === undefined || position === saved || position.logId === '') return;
+    await savePosition(path, position);
+    saved = position;
+    savedAt = clock.monoMs();
+  };
+  const tick = async (): Promise<void> => {
+    if (clock.monoMs() - savedAt >= savePositionMs) await save();
+  };
+  return { save, tick };
 }
 
 /** `--last 0` begins at the head: asked for by id, so that nothing is missed over a reconnection. */

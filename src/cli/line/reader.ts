@@ -67,10 +67,6 @@ export class Link {
     this.#settings = settings;
   }
 
-  get isBroken(): boolean {
-    return this.#isBroken;
-  }
-
   /** The service has taken the call. */
   async stands(): Promise<void> {
     this.#stood = true;

@@ -1,6 +1,6 @@
 /** status: the line, its log, the service and the machine, once or again and again. */
 import { clockStates, flowControls, logStates } from '../../shared/proto/line-status.ts';
-import type { lineside } from '../../shared/proto/services.ts';
+import type { lineside, serial } from '../../shared/proto/services.ts';
 import type { Entry } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath } from '../connection/hub-client.ts';
@@ -114,15 +114,12 @@ function portText(status: lineside.v1.LineStatus): string {
   return `${[shown, name].filter((part) => part !== '').join(' ')}, for ${spanText(status.portStateAgeMs)}`;
 }
 
-type Config = lineside.v1.LineStatus['requested'];
-type Effective = lineside.v1.LineStatus['effective'];
-
-function requestedText(asked: NonNullable<Config>, got: Effective): string {
+function requestedText(asked: serial.SerialConfig, got: lineside.v1.LineStatus['effective']): string {
   const packets = asked.packetSize === 0 ? '' : `, packets of ${counted(asked.packetSize, 'byte')}`;
   return `${settingsText(asked)}${packets}${got == null ? '' : effectiveText(asked, got)}`;
 }
 
-function effectiveText(asked: NonNullable<Config>, got: NonNullable<Effective>): string {
+function effectiveText(asked: serial.SerialConfig, got: lineside.v1.EffectiveSettings): string {
   const driver = got.driver === '' ? '' : `, driver ${safeText(got.driver)}`;
   const flow = flowControls[got.flowControl] ?? 'none';
   const controlled = flow === 'none' ? '' : `, flow control ${flow}`;
@@ -217,15 +214,13 @@ function processorText(host: Fields): string {
   const all = figure(memory, 'totalBytes', byteSize);
   const used = figure(host.object('load'), 'usedPercent', (value) => `${value} %`);
   const parts = [`temperature ${temperature}`, `processors used ${used}`, `memory ${free} of ${all} available`];
-  return [...parts, voltageText(host.text('underVoltage')), throttledText(host.text('throttled'))].join(', ');
+  const voltage = yesNo(host.text('underVoltage'), 'UNDER-VOLTAGE', 'voltage ok', 'voltage unknown');
+  const throttled = yesNo(host.text('throttled'), 'THROTTLED', 'not throttled', 'throttling unknown');
+  return [...parts, voltage, throttled].join(', ');
 }
 
-function voltageText(known: string): string {
-  return known === 'yes' ? 'UNDER-VOLTAGE' : known === 'no' ? 'voltage ok' : 'voltage unknown';
-}
-
-function throttledText(known: string): string {
-  return known === 'yes' ? 'THROTTLED' : known === 'no' ? 'not throttled' : 'throttling unknown';
+function yesNo(known: string, yes: string, no: string, unknown: string): string {
+  return known === 'yes' ? yes : known === 'no' ? no : unknown;
 }
 
 function diskText(disk: Fields): string {

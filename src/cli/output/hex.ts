@@ -1,13 +1,9 @@
 /** Bytes as hex and as text that is safe on a terminal, and back. Pure. */
 import { usageFailure } from '../failure.ts';
 
-const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
-
 /** "01 03 0a" */
 export function spacedHex(data: Uint8Array): string {
-  let text = '';
-  for (const byte of data) text += text === '' ? digits[byte] : ` ${digits[byte]}`;
-  return text;
+  return plainHex(data).replace(/..(?=.)/g, '$& ');
 }
 
 /** "01030a" */
@@ -32,9 +28,9 @@ export function parseHex(text: string): Uint8Array {
 
 /** The right column of a hex dump. */
 export function asciiColumn(data: Uint8Array): string {
-  let text = '';
-  for (const byte of data) text += byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.';
-  return text;
+  return Buffer.from(data)
+    .toString('latin1')
+    .replace(/[^ -~]/g, '.');
 }
 
 const named: Readonly<Record<string, string>> = { '\r': '\\r', '\n': '\\n', '\t': '\\t', '\\': '\\\\' };
@@ -69,9 +65,7 @@ export function liveText(data: Uint8Array): string {
 }
 
 function escapedBytes(bytes: Uint8Array): string {
-  let text = '';
-  for (const byte of bytes) text += `\\x${digits[byte]}`;
-  return text;
+  return plainHex(bytes).replace(/../g, '\\x$&');
 }
 
 /** One character in well-formed UTF-8 (Unicode, table 3-7), or else one byte. */

@@ -1,6 +1,12 @@
 /** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
-import { entryClocks, framing, statusJson as lineStatusJson, portStates } from '../../shared/proto/line-status.ts';
-import type { lineside, serial } from '../../shared/proto/services.ts';
+import {
+  entryClocks,
+  framing,
+  statusJson as lineStatusJson,
+  messageJson,
+  portStates,
+} from '../../shared/proto/line-status.ts';
+import { type lineside, serial } from '../../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
 import { exact, utcTime } from './numbers.ts';
 
@@ -21,13 +27,11 @@ export function shownJson(value: unknown, indent = 0): string {
 }
 
 export function deviceJson(device: serial.SerialDevice, open: boolean) {
-  const { portName, description, hardwareId } = device;
-  return { portName, description, hardwareId, open };
+  return { ...messageJson(serial.SerialDevice, device, exact), open };
 }
 
 export function configJson(config: serial.SerialConfig): { [key: string]: Json } {
-  const { portName, baudRate, dataBits, packetSize } = config;
-  return { portName, baudRate, dataBits, ...framing(config), packetSize };
+  return { ...messageJson(serial.SerialConfig, config, exact), ...framing(config) };
 }
 
 export function directionName(dir: number): string {

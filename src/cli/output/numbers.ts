@@ -98,15 +98,8 @@ export function parseWhen(text: string, nowMs: number): number {
 /** The last millisecond that a Date can hold. */
 const lastDateMs = 8_640_000_000_000_000;
 
-export interface LocalTime {
-  /** 2026-01-31 */
-  readonly date: string;
-  /** 12:00:00.123 */
-  readonly time: string;
-}
-
-/** Local date and time to the millisecond; a stamp no calendar holds is shown as its number. */
-export function localTime(value: Uint64): LocalTime {
+/** Local date (2026-01-31) and time (12:00:00.123); a stamp no calendar holds is shown as its number. */
+export function localTime(value: Uint64) {
   const ms = Number(exact(value));
   if (ms > lastDateMs - 86_400_000) return { date: '', time: `${exact(value)} ms` };
   const iso = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString();

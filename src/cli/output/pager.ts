@@ -1,16 +1,10 @@
 /** Long output on a terminal goes through a pager, as with git: less leaves output alone that fits. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { CliIo, CliOutput } from '../io.ts';
-
-export interface Pager {
-  readonly stream: CliOutput;
-  /** Resolves when the reader has left it. */
-  close(): Promise<void>;
-}
+import type { CliIo } from '../io.ts';
 
 /** undefined: there is no terminal, or no pager. */
-export async function openPager(io: CliIo): Promise<Pager | undefined> {
+export async function openPager(io: CliIo) {
   const { stdin, stdout, env } = io;
   const [program = '', ...words] = (env['PAGER'] ?? 'less').trim().split(/\s+/);
   const isTerminal = stdin.isTTY === true && stdout.isTTY === true && env['TERM'] !== 'dumb';
@@ -27,7 +21,8 @@ export async function openPager(io: CliIo): Promise<Pager | undefined> {
   const off = io.onSignal('SIGINT', () => undefined);
   return {
     stream: Object.assign(child.stdin, { isTTY: true, columns: stdout.columns ?? 80 }),
-    close: async () => {
+    /** Resolves when the reader has left it. */
+    async close(): Promise<void> {
       child.stdin.end();
       await closed;
       off();

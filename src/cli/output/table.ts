@@ -31,18 +31,12 @@ export function labelled(rows: readonly Row[], width: number): string {
 export function labelledWrapped(rows: readonly Row[], width: number): string {
   const label = Math.max(...rows.map(([name]) => name.length));
   const room = width === 0 ? Number.POSITIVE_INFINITY : Math.max(leastWrap, width - label - 2);
-  return rows.map(([name, value]) => wrappedRow(name.padEnd(label), wrap(value, room))).join('');
+  const lines = rows.flatMap(([name, value]) => wrap(value, room).map((line, at) => [at === 0 ? name : '', line]));
+  return lines.map(([name = '', line]) => `${`${name.padEnd(label)}  ${line}`.trimEnd()}\n`).join('');
 }
 
 /** Columns below which wrapping makes nothing easier to read. */
 const leastWrap = 20;
-
-function wrappedRow(label: string, lines: readonly string[]): string {
-  return lines
-    .map((line, at) => `${at === 0 ? label : ' '.repeat(label.length)}  ${line}`.trimEnd())
-    .join('\n')
-    .concat('\n');
-}
 
 function wrap(text: string, room: number): string[] {
   const lines: string[] = [''];
