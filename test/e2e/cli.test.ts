@@ -1,8 +1,12 @@
-/** The technician's commands against the compiled daemon: what each does, its main failure, its exit status. */
+/**
+ * The technician's commands against the compiled daemon: what each does, its main failure, its exit status. Those of the port run
+ * in this process, the others as the compiled command.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { run } from '../../src/cli/drive.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Daemon, startDaemon, temporaryDirectory } from './daemon.ts';
 import { type NamedPty, namedPty } from './pty.ts';
@@ -34,12 +38,12 @@ async function ok(...args: string[]): Promise<CliOutcome> {
 /** One line, whose PTY is the name of the port. The error line says what failed and what to do, and with --json the same. */
 async function does(line: string, status: number, text: RegExp): Promise<void> {
   const args = line.split(' ').map((word) => (word === 'PTY' ? pty.portName : word));
-  const plain = await cli(...args);
+  const plain = await run(args, { socket: daemon.socket });
   assert.equal(plain.status, status, plain.stderr);
   assert.match(status === 0 ? plain.stdout : plain.stderr, text);
   if (status === 0 || args[0] === 'monitor') return;
   assert.match(plain.stderr, /^lineside: .*\n$/);
-  const json = await cli(...args, '--json');
+  const json = await run([...args, '--json'], { socket: daemon.socket });
   const { error } = JSON.parse(json.stderr) as { error: { exitStatus: number; message: string } };
   assert.deepEqual([json.status, error.exitStatus, error.message !== ''], [status, status, true]);
 }
@@ -83,7 +87,6 @@ describe('the port', () => {
     ['log --since 1m --until 2m', 2, /--since is after --until/],
     ['log export', 2, /--format/],
     ['log export --format raw -o /nonexistent/x', 1, /no such file or directory/],
-    ['--version', 0, /^\d+\.\d+\.\d+\n$/],
     ['status --socket /nonexistent/none.sock', 3, /there is no such socket.*Is the service running/],
   ];
   for (const [line, status, says] of rows)

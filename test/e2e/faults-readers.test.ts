@@ -28,9 +28,9 @@ const READERS = 50;
 const SLEEPERS = 50;
 /** Streams of one connection: as a gateway that serves several people has them. */
 const PER_CONNECTION = 10;
-const FLOOD_BYTES = 4 * MIB;
-/** A whole flood for each sleeper would be 200 MiB; what their connections hold in the kernel does not count here. */
-const GROWTH_MIB = 100;
+const FLOOD_BYTES = 2 * MIB;
+/** A whole flood for each sleeper would be 100 MiB; what their connections hold in the kernel does not count here. */
+const GROWTH_MIB = 60;
 
 interface Reading {
   bytes: number;

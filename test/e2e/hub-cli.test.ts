@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { type Outcome, run } from '../../src/cli/drive.fixture.ts';
 import { startHub } from './hub.ts';
-import { type CliOutcome, runCli } from './run-cli.ts';
 
 test('a dictionary, its records with their history, and a draft', async () => {
   const hub = await startHub();
-  const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_HTTP_SOCKET: hub.socket } });
+  const cli = (...args: string[]): Promise<Outcome> => run(args, { httpSocket: hub.socket });
   const schema = join(hub.dir, 's.json');
   writeFileSync(schema, '{"type":"object","required":["kw"],"properties":{"kw":{"type":"number"}}}');
   const made = await cli('dict', 'create', 'pumps', '--title', 'Pumps', '--scope', 'PUBLIC', '--schema', schema);

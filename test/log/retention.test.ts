@@ -49,7 +49,7 @@ test('a flood as fast as the disk takes it keeps the log below max_bytes and the
   const log = await openLog(t, dir, { maxBytes });
   // Small entries first: what the large ones push out is then many small blocks.
   for (let i = 0; i < 2_000; i++) await log.store(newEntry(`small ${i}`));
-  const largest = await flood(log, dir, 150 * MiB, 4_096);
+  const largest = await flood(log, dir, 60 * MiB, 4_096);
   t.diagnostic(`${(largest / MiB).toFixed(1)} MiB at most`);
   assert.ok(largest <= boundOf(maxBytes), `${largest} bytes`);
   await until('usedBytes <= maxBytes', async () => (await log.status()).usedBytes <= maxBytes);

@@ -288,7 +288,7 @@ describe('readers of the log', () => {
 
   it('are bounded in pages too, which a slow one reads for as long as it takes', async (t) => {
     const { log, read, call, tokens } = await startWithLine(t);
-    const data = new Uint8Array(8 * 1024);
+    const data = new Uint8Array(2 * 1024);
     for (let i = 0; i < MAX_LOG_ENTRIES; i += 1) log.record(RX, i, data);
     const { perReader, inAll } = LOG_STREAMS.page;
     const refused = async (who: string): Promise<boolean> =>
@@ -312,7 +312,7 @@ describe('readers of the log', () => {
     const clock = new FakeClock();
     const server = await startWithLine(t, { parts: { clock } });
     const { log, read } = server;
-    const data = new Uint8Array(8 * 1024);
+    const data = new Uint8Array(2 * 1024);
     for (let i = 0; i < MAX_LOG_ENTRIES; i += 1) log.record(RX, i, data);
     const patient = await read('after=0', 'viewer', true);
     await stalls(server);
