@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -15,12 +14,14 @@ import { lineside, serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { openPort, RX } from '../e2e/faults.ts';
 import { chosenSeed, seeded } from '../soak/random.ts';
+import { tryAdapterInputs, tryAdapterSession } from './adapter-session.ts';
 import { QemuBox } from './box.ts';
 import { imageMissing, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
 import { authorityOf, grpcClient, HttpClient } from './remote.ts';
 import { writeStick } from './stick.ts';
 import { tryReset, trySession } from './uart-session.ts';
+import type { UsbAdapter } from './usb-adapter.ts';
 
 const UART = '/dev/ttyAMA0';
 /** PULLS: more of them, for a campaign. */
@@ -47,10 +48,19 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   let authority = '';
   let client: Client;
   let http: HttpClient;
+  let adapter: UsbAdapter;
 
   const connect = (): void => {
     client = grpcClient(box, authority, token);
     http = new HttpClient(box, authority, token);
+  };
+  /** Options of a command on the laptop. */
+  const connection = (): string[] => {
+    const [ca, secret] = [join(dir, 'ca.pem'), join(dir, 'token')];
+    writeFileSync(ca, authority);
+    writeFileSync(secret, token, { mode: 0o600 });
+    const there = ['--host', `127.0.0.1:${box.ports.grpc}`, '--server-name', 'localhost'];
+    return [...there, '--ca', ca, '--token-file', secret];
   };
   /** Power on, until the box answers. */
   const powerOn = async (extra: readonly string[] = []): Promise<number> => {
@@ -226,23 +236,23 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   });
 
   it('resets the device for a bootloader that sets DTR and RTS over rfc2217', async () => {
-    const [ca, secret] = [join(dir, 'ca.pem'), join(dir, 'token')];
-    writeFileSync(ca, authority);
-    writeFileSync(secret, token, { mode: 0o600 });
-    const there = ['--host', `127.0.0.1:${box.ports.grpc}`, '--server-name', 'localhost'];
-    await tryReset(box, [...there, '--ca', ca, '--token-file', secret]);
+    await tryReset(box, connection());
     await box.watchUart(false);
   });
 
-  it('loses an adapter that is pulled out, and resumes with it when it is back', async () => {
-    let adapter: Socket = await box.plugUsb();
+  it('has the errors and the modem inputs of an adapter in a Session, and over rfc2217', async () => {
+    adapter = await box.plugUsb();
     const usb = async (): Promise<string | undefined> =>
       (await client.serial.listDevices({})).devices?.find(({ portName }) => portName?.startsWith('/dev/ttyUSB'))
         ?.portName ?? undefined;
-    await until('the adapter is listed', async () => (await usb()) !== undefined, PATIENCE_MS);
-    await openPort(client, (await usb()) ?? '', { baudRate: 9600 });
+    await openPort(client, await until('the adapter is listed', usb, PATIENCE_MS), { baudRate: 9600 });
+    await tryAdapterSession(client, adapter);
+    await tryAdapterInputs(adapter, connection());
+  });
+
+  it('loses an adapter that is pulled out, and resumes with it when it is back', async () => {
     await exchange(client, adapter, 'first');
-    box.unplugUsb();
+    adapter.pull();
     await until(
       'the loss',
       async () => [PORT_STATE_LOST, PORT_STATE_REOPENING].includes(await portState(client)),
@@ -253,7 +263,7 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     adapter = await box.plugUsb();
     await until('the adapter is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
     await exchange(client, adapter, 'second');
-    box.unplugUsb();
+    adapter.pull();
     await openPort(client, UART);
   });
 
@@ -400,12 +410,11 @@ async function received(client: Client): Promise<string> {
   return text;
 }
 
-async function exchange(client: Client, adapter: Socket, word: string): Promise<void> {
-  const heard: Buffer[] = [];
-  adapter.on('data', (bytes: Buffer) => heard.push(bytes));
+async function exchange(client: Client, adapter: UsbAdapter, word: string): Promise<void> {
   const { status } = await client.serial.sendPacket({ payload: Buffer.from(`to-${word}`) });
   assert.equal(status, serial.StatusCode.OK);
-  await until('the packet at the adapter', () => Buffer.concat(heard).toString().includes(`to-${word}`), PATIENCE_MS);
-  adapter.write(`from-${word}\n`);
+  const sent = () => adapter.acts.some(({ what }) => what === `"to-${word}"`);
+  await until('the packet at the adapter', sent, PATIENCE_MS);
+  adapter.receive(Buffer.from(`from-${word}\n`));
   await until('the answer in the log', async () => (await received(client)).includes(`from-${word}`), PATIENCE_MS);
 }

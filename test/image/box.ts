@@ -15,6 +15,7 @@ import { within } from '../../src/shared/base/wait.fixture.ts';
 import { freePort } from '../free-port.ts';
 import { copyFromCard, readFromCard } from './card.ts';
 import { type UartAct, uartActs } from './uart.ts';
+import { UsbAdapter } from './usb-adapter.ts';
 
 /** Under emulation, on two cores that other tests share: a quiet machine takes a quarter of it. */
 const BOOT_LIMIT_MS = 600_000;
@@ -43,7 +44,7 @@ export class QemuBox {
   #child: ChildProcess | undefined;
   #ended: Promise<Ended> | undefined;
   #uart: Socket | undefined;
-  #usb: Socket | undefined;
+  #usb: UsbAdapter | undefined;
   #control: Control | undefined;
 
   private constructor(options: BoxOptions, ports: Ports, publicKey: string) {
@@ -87,7 +88,7 @@ export class QemuBox {
       child.once('exit', (_code, signal) => {
         this.#child = undefined;
         this.#uart?.destroy();
-        this.#usb?.destroy();
+        this.#usb?.pull();
         settle(signal !== null ? 'killed' : reason === 'guest-reset' ? 'reset' : 'off');
       });
     });
@@ -121,7 +122,7 @@ export class QemuBox {
       `-netdev user,id=lan,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
       `-qmp unix:${this.dir}/qmp,server=on,wait=off -D ${this.#log} -msg timestamp=on`,
       // An adapter that is plugged in while a client is connected.
-      `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-serial,chardev=usb`,
+      `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-redir,chardev=usb`,
     ];
     return [...parts.flatMap((part) => part.split(' ')), ...ownDrive, ...extra];
   }
@@ -168,16 +169,9 @@ export class QemuBox {
     return existsSync(this.#console) ? readFileSync(this.#console, 'latin1').slice(-2000) : '';
   }
 
-  /** The USB adapter's line; connecting plugs it in. */
-  async plugUsb(): Promise<Socket> {
-    this.#usb = await this.#connect('usb');
-    this.#usb.on('error', () => undefined);
+  async plugUsb(): Promise<UsbAdapter> {
+    this.#usb = new UsbAdapter(await this.#connect('usb'));
     return this.#usb;
-  }
-
-  unplugUsb(): void {
-    this.#usb?.destroy();
-    this.#usb = undefined;
   }
 
   /** The plug is pulled. */

@@ -99,13 +99,18 @@ export async function trySession(client: Client, uart: Uart): Promise<void> {
 }
 
 /** `connection`: options of the command. */
-export async function tryReset(uart: Uart, connection: readonly string[]): Promise<void> {
-  const begin = uart.uartActs().length;
+export async function startRfc2217(connection: readonly string[]) {
   const serving = startCli(['rfc2217', '--listen', ':0', ...connection]);
   const url = await until('it listens', () => {
     assert.equal(serving.stderr(), '');
     return /rfc2217:\S+/.exec(serving.stdout())?.[0];
   });
+  return { serving, url };
+}
+
+export async function tryReset(uart: Uart, connection: readonly string[]): Promise<void> {
+  const begin = uart.uartActs().length;
+  const { serving, url } = await startRfc2217(connection);
   await startSeeing('rfc2217_reset.py', url).seen(0);
   const acts = await until('the byte behind it', () => {
     const so = uart.uartActs().slice(begin);

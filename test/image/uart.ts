@@ -42,7 +42,7 @@ function* writes(file: string) {
     yield { atMs: Number(seconds) * 1000, register: Number(register), value: Number(value) };
 }
 
-function addByte(acts: UartAct[], atMs: number, byte: number): void {
+export function addByte(acts: UartAct[], atMs: number, byte: number): void {
   const char = String.fromCharCode(byte);
   const last = acts.at(-1);
   if (last?.what.startsWith('"'))

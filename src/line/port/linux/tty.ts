@@ -44,7 +44,7 @@ export const CLOSE_LIMIT_MS = 1_500;
 const PAUSED_LOOK_MS = 250;
 /** Between two looks at what is still to be transmitted. */
 const MAX_DRAIN_LOOK_MS = 64;
-/** More than the buffer of any UART or USB adapter in use holds when its driver has no byte any more. */
+/** An adapter that flow control has held still has bytes when its driver has none, and few drivers know of them. */
 const HARDWARE_BUFFER_CHARACTERS = 64;
 
 export interface DeviceEvents {
@@ -80,6 +80,8 @@ export class TtyDevice {
   #released: Promise<void> | undefined;
   #pausedLook: Timer | undefined;
   #break: { timer: Timer; readonly done: () => void } | undefined;
+  /** The line has sent what was written, if nothing holds it. */
+  #sentAtMs = 0;
 
   constructor(options: TtyOptions) {
     this.path = options.port.devicePath;
@@ -132,8 +134,11 @@ export class TtyDevice {
   }
 
   /** See TtyWriter. */
-  write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
-    return this.#writer.write(data, signal, cancel);
+  async write(data: Uint8Array, signal: AbortSignal, cancel?: AbortSignal): Promise<WriteResult> {
+    const beginMs = Math.max(this.#sentAtMs, this.#options.clock.monoMs());
+    const result = await this.#writer.write(data, signal, cancel);
+    this.#sentAtMs = beginMs + result.accepted * characterMs(this.#effective);
+    return result;
   }
 
   /** Throws LinesideError UNSUPPORTED where the port has none. */
@@ -211,6 +216,7 @@ export class TtyDevice {
   /** Drops what the kernel has not transmitted. */
   discardUnsent(): void {
     this.#control('transmit side', discardOutput);
+    this.#sentAtMs = 0;
   }
 
   /** Resolves when the last bit has left the port (see drain in lineside.proto), or when the signal fires. */
@@ -222,6 +228,9 @@ export class TtyDevice {
       if (bytes > 0) return pause(clock, Math.min(MAX_DRAIN_LOOK_MS, Math.max(1, bytes * oneMs)), signal);
       // A PTY has no transmitter.
       if (port.isPty) return undefined;
+      // An adapter takes bytes long before it has sent them, and its driver knows what the adapter said a while ago.
+      const leftMs = this.#sentAtMs - clock.monoMs();
+      if (leftMs > 0) return pause(clock, leftMs, signal);
       const isEmpty = this.#isTransmitterEmpty();
       // To ask a USB adapter takes a millisecond or more.
       if (isEmpty === undefined && this.#isHeldByCts()) return pause(clock, MAX_DRAIN_LOOK_MS, signal);
