@@ -29,10 +29,10 @@ const VENDOR_SPECIFIC = 0xff;
 const STRINGS = ['FTDI', 'FT232R USB UART', 'A10K5LTY'];
 const descriptors: Readonly<Record<number, Buffer>> = {
   256: Buffer.from([18, 1, 0, 2, 0, 0, 0, 8, ...IDS.flatMap((id) => [id & 0xff, id >> 8]), 1, 2, 3, 1]),
-  512: Buffer.from([
-    ...[9, 2, 32, 0, 1, 1, 0, 0xa0, 45],
-    ...[9, 4, 0, 0, 2, VENDOR_SPECIFIC, VENDOR_SPECIFIC, VENDOR_SPECIFIC, 2],
-    ...[IN, OUT].flatMap((endpoint) => [7, 5, endpoint, BULK_TYPE, PACKET_BYTES, 0, 0]),
+  512: Buffer.concat([
+    Buffer.of(9, 2, 32, 0, 1, 1, 0, 0xa0, 45),
+    Buffer.of(9, 4, 0, 0, 2, VENDOR_SPECIFIC, VENDOR_SPECIFIC, VENDOR_SPECIFIC, 2),
+    ...[IN, OUT].map((endpoint) => Buffer.of(7, 5, endpoint, BULK_TYPE, PACKET_BYTES, 0, 0)),
   ]),
   // English.
   768: Buffer.from([4, 3, 0x09, 0x04]),

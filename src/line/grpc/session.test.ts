@@ -137,7 +137,7 @@ test('a break that is ended while it waits for its turn ends when it has begun',
   requests.end();
 });
 
-test('a modem line that differs is a change, also where the driver counted none; a blink is one where it counted', async () => {
+test('a modem line that differs is one change, counted then, later or never; a blink is one where it is counted', async () => {
   await using s = await setUp();
   const none = { cts: 0, dsr: 0, dcd: 0, ri: 0 };
   const low = { dtr: true, rts: true, cts: false, dsr: false, dcd: false, ri: false };
@@ -145,6 +145,8 @@ test('a modem line that differs is a change, also where the driver counted none;
     { lines: low, changes: none },
     { lines: { ...low, cts: true }, changes: none },
     { lines: { ...low, cts: true }, changes: { ...none, dsr: 2 } },
+    { lines: { ...low, cts: true }, changes: { ...none, dsr: 2, cts: 1 } },
+    { lines: low, changes: { ...none, dsr: 2, cts: 2 } },
   ];
   const modemState = () => (states.length > 1 ? states.shift() : states[0]);
   Object.assign(s.line, { openPort: () => ({ modemState }) });
@@ -153,12 +155,13 @@ test('a modem line that differs is a change, also where the driver counted none;
   for await (const { event } of s.client.session(requests)) {
     const change = event?.modemLines;
     if (change != null) seen.push([change.lines?.cts, change.changes?.cts ?? 0, change.changes?.dsr ?? 0]);
-    if (seen.length === 3) break;
+    if (seen.length === 4) break;
   }
   assert.deepEqual(seen, [
     [false, 0, 0],
     [true, 1, 0],
     [true, 0, 2],
+    [false, 1, 0],
   ]);
   requests.end();
 });

@@ -212,10 +212,11 @@ export class Session {
     const { line, clock } = this.#parts;
     let before: ModemState | undefined;
     let timer: Timer;
+    const uncounted = new Set<string>();
     const look = (): void => {
       timer = clock.timer(MODEM_LOOK_MS, look);
       const now = attempt(() => line.openPort().modemState(before));
-      const change = now && modemChange(before, now);
+      const change = now && modemChange(before, now, uncounted);
       if (change !== undefined) queue.event({ modemLines: change });
       before = now;
     };
@@ -320,8 +321,12 @@ export class Session {
   }
 }
 
-/** undefined: nothing changed. */
-function modemChange(before: ModemState | undefined, now: ModemState): lineside.v1.ModemChange.$Properties | undefined {
+/** undefined: nothing changed. `uncounted`: lines whose last change was seen before the driver has counted it, if it ever does. */
+function modemChange(
+  before: ModemState | undefined,
+  now: ModemState,
+  uncounted: Set<string>,
+): lineside.v1.ModemChange.$Properties | undefined {
   if (before === undefined) return { lines: now.lines };
   const names = ['cts', 'dsr', 'dcd', 'ri'] as const;
   // What differs, and where the driver counts also what came and went between two looks.
@@ -329,7 +334,10 @@ function modemChange(before: ModemState | undefined, now: ModemState): lineside.
     names.map((name) => {
       const [from, to] = [before.changes?.[name], now.changes?.[name]];
       const seen = before.lines[name] === now.lines[name] ? 0 : 1;
-      return [name, from === undefined || to === undefined ? seen : Math.max(seen, (to - from) >>> 0)];
+      const counted = from === undefined || to === undefined ? 0 : (to - from) >>> 0;
+      const left = counted - (uncounted.has(name) ? 1 : 0);
+      uncounted[seen > left ? 'add' : 'delete'](name);
+      return [name, Math.max(seen, left)];
     }),
   );
   const isSame = names.every((name) => changes[name] === 0);
