@@ -98,7 +98,8 @@ async function build(start: ServiceStart, before: Before, onStop: OnStop): Promi
   });
   const sources = [outbox, admin, host, ...(upstream ? [upstream] : [])];
   const watch = watchAll(start, { client: line, hubFaults, sources }, onStop);
-  const parts = { config, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
+  const { id: deviceId } = config.device;
+  const parts = { config, deviceId, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
   const serving = await startHttpServer({
     ...parts,
     line,
@@ -142,6 +143,7 @@ async function buildOnTrial(
   const host = startTelemetry(start, onStop);
   const serving = await startHttpServer({
     config,
+    deviceId: config.device.id,
     ...partsOnTrial(),
     trouble: onTrial,
     host,

@@ -351,6 +351,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
       await opened.sees('Disconnected', '#feed');
       assert.deepEqual(await greens(opened), []);
       await opened.sees('no answer', '.bar .badge.bad');
+      await opened.misses(/received/, '.bar');
       await opened.sees('Last known: open', '.port');
       await put('while it is frozen');
     });

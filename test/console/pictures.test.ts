@@ -9,6 +9,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Health } from '../../src/shared/gen/http.ts';
 import { wellHost } from '../../src/shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../../src/shared/host/host-facts.ts';
 import { BUILD, ROOT } from '../e2e/daemon.ts';
@@ -94,6 +95,7 @@ describe('the pictures of the console', { skip: browserMissing }, () => {
 async function take(product: Product, { place, text, selector, options = desk }: Picture): Promise<Uint8Array> {
   const opened = await product.enter('chief', '', options);
   await asOnBox(opened, product.box.dir);
+  await opened.page.reload();
   await opened.show(place);
   // The list shows the end of the log: the dialogue has to be young.
   if (place === '#/line') await send(new HubApi(product.box.address, product.tokens.chief), 'PING');
@@ -119,10 +121,13 @@ const exampleBox: HostFacts = {
   },
 };
 
+const exampleHealth: Health = { status: 'ok', version: '', name: 'press-04', deviceId: 'lineside-5f1c09be3a77d214' };
+
 /** The directory of the test has the name that it has on a box; the machine is the example. */
 async function asOnBox(opened: Opened, dir: string): Promise<void> {
-  await opened.intercept(/\/api\/v1\/(?!line\/log)/, async (request) => {
+  await opened.intercept(/\/healthz$|\/api\/v1\/(?!line\/log)/, async (request) => {
     if (request.method() !== 'GET') return request.continue();
+    if (request.url().endsWith('/healthz')) return answerJson(request, exampleHealth);
     if (request.url().endsWith('/admin/host')) return answerJson(request, exampleBox);
     const response = await fetch(request.url(), { headers: request.headers() });
     const body = (await response.text()).replaceAll(`${dir}/run`, '/run/lineside');

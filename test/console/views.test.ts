@@ -3,18 +3,29 @@
  * up, reference data, the box; and every view judged for accessibility by axe.
  */
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import type { Subscription } from '../../src/shared/gen/http.ts';
+import type { Alert, Subscription } from '../../src/shared/gen/http.ts';
 import { startHub } from '../e2e/hub.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { apiOf, create, dictionary, update } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
 import { deliveriesWhen, SECRET, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
-import { answerJson, assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
-import { openSimulated, type Product, startProduct, withStatus } from './product.ts';
+import {
+  answerJson,
+  assertAccessible,
+  browserMissing,
+  closePages,
+  LIMIT_MS,
+  type Opened,
+  openPage,
+} from './browser.ts';
+import { openSimulated, type Product, signIn, startProduct, withStatus } from './product.ts';
+
+const ID = 'lineside-0a1b2c3d4e5f6071';
 
 describe('the console: the other views', { skip: browserMissing }, () => {
   let product: Product;
@@ -25,7 +36,8 @@ describe('the console: the other views', { skip: browserMissing }, () => {
   before(async () => {
     receiver = await startReceiver(undefined, { secrets: [SECRET] });
     const dir = await withDeadLetters();
-    product = await startProduct(webhooksConfig([receiver]), dir);
+    const config = webhooksConfig([receiver]);
+    product = await startProduct({ ...config, device: { id: ID, inventory: false, time_sync_file: '' } }, dir);
     await openSimulated(product.box);
     api = new HubApi(product.box.address, product.tokens.chief);
     await receiver.script([{ status: 400, body: 'I do not want that' }], '/erp');
@@ -176,6 +188,30 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     assert.deepEqual(await opened.texts('button'), ['Sign out']);
   });
 
+  test('which box this is and how it does stands above every view; its name before anybody has signed in, too', async () => {
+    const name = hostname();
+    const opened = await openPage(product.url);
+    await opened.sees(`${name} ${ID}`, 'h1');
+    assert.equal(await opened.page.title(), name);
+    await signIn(opened, product.tokens.chief);
+    const packet = { hex: '49 44 3f 0d 0a' };
+    const { status } = await product.box.http('POST', '/api/v1/line/send', packet, { token: product.tokens.chief });
+    assert.equal(status, 200);
+    for (const [place] of places) {
+      await opened.show(place);
+      await opened.sees(`${name} ${ID}`, '.bar');
+      await opened.sees('open', '.bar .badge.good');
+      await opened.sees(/115200 8N1\s*received \d+ s ago\s*sent \d+ s ago/, '.bar');
+      assert.match(await opened.page.title(), new RegExp(` – ${name}$`));
+    }
+    await opened.intercept(/\/api\/v1\/alerts$/, (request) =>
+      answerJson(request, { items: [alertOf('warning'), alertOf('critical')], nextCursor: null }),
+    );
+    await opened.sees('2 alerts', '.bar a.bad');
+    await opened.click('link', '2 alerts');
+    await opened.sees('Example of critical', '.alerts');
+  });
+
   for (const [look, options] of [
     ['light, on a desk', {}],
     ['dark, on a phone', { dark: true, width: 390, height: 844, touch: true }],
@@ -277,6 +313,10 @@ const places = [
   ['#/data/site.rooms/room%2012%2Fa', 'Version 1', '.history'],
   ['#/box', 'Temperature', 'body'],
 ] as const;
+
+function alertOf(severity: Alert['severity']): Alert {
+  return { name: 'Example', severity, forSeconds: 5, summary: `Example of ${severity}`, value: 1 };
+}
 
 /** Data with two dead-lettered events, as after a broker's refusal; refusal by size has its test with a real broker. */
 async function withDeadLetters(): Promise<string> {

@@ -119,7 +119,7 @@ export class FakeLine implements Line {
   snapshot(): LineSnapshot {
     const state = this.config === undefined ? 'closed' : 'open';
     const rest = { effective: undefined, devicePath: '', error: '', kernel: undefined, counters, portListChanges: 0 };
-    return { state, stateAgeMs: 12.5, requested: this.config, ...rest };
+    return { state, stateAgeMs: 12.5, receivedAgeMs: 3_000.5, sentAgeMs: 0, requested: this.config, ...rest };
   }
   #fail(): void {
     if (this.failure !== undefined) throw this.failure;

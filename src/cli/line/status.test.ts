@@ -176,6 +176,7 @@ describe('the status in words', () => {
   const full = decoded({
     portState: 3,
     portStateAgeMs: Long.fromNumber(185_000),
+    receivedAgeMs: Long.fromNumber(7_000),
     requested: { portName: '/dev/serial/by-id/x', baudRate: 9600, dataBits: 8, packetSize: 8 },
     effective: { baudRate: 9615, dataBits: 8, driver: 'ftdi_sio' },
     currentPortName: '/dev/ttyUSB1',
@@ -203,7 +204,7 @@ describe('the status in words', () => {
     for (const part of [
       /^Port +open \/dev\/serial\/by-id\/x \(now \/dev\/ttyUSB1\), for 3 min 5 s$/m,
       /^Settings +9600,8N1, packets of 8 bytes \(the kernel says 9615,8N1\), driver ftdi_sio$/m,
-      /^Received +1,234 bytes in 1 chunk, /m,
+      /^Received +1,234 bytes in 1 chunk, the last 7 s ago, /m,
       /^Losses +the port was lost 1 time and came back 1 time$/m,
       /^Driver +frame 2, overrun 0/m,
       /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,

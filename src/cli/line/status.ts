@@ -84,7 +84,7 @@ export function statusText(status: lineside.v1.LineStatus, width: number, more: 
   if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
   if (status.holder != null)
     rows.push(['Held by', `${safeText(status.holder.name)}, for ${spanText(status.holder.ageMs)}`]);
-  if (status.counters != null) rows.push(...counterRows(status.counters));
+  if (status.counters != null) rows.push(...counterRows(status.counters, status));
   if (status.kernel != null) rows.push(['Driver', kernelText(status.kernel)]);
   if (status.log != null) rows.push(...logRows(status.log));
   if (status.clock != null) rows.push(...clockRows(status.clock));
@@ -128,7 +128,7 @@ function effectiveText(asked: serial.SerialConfig, got: lineside.v1.EffectiveSet
   return `${controlled}${same ? '' : ` (the kernel says ${settingsText(got)})`}${driver}`;
 }
 
-function counterRows(c: lineside.v1.LineCounters): Row[] {
+function counterRows(c: lineside.v1.LineCounters, ages: lineside.v1.LineStatus): Row[] {
   const buffered = `${counted(c.rxBufferedPackets, 'packet')} (${byteSize(c.rxBufferedBytes)}) wait for receive`;
   const dropped = ifAny(c.rxDroppedPackets, `, ${counted(c.rxDroppedPackets, 'packet')} dropped from the full buffer`);
   const pauses = ifAny(c.rxPauses, `, ${counted(c.rxPauses, 'pause')} for the log`);
@@ -137,9 +137,12 @@ function counterRows(c: lineside.v1.LineCounters): Row[] {
     `, ${counted(c.txQueuedPackets, 'packet')} (${byteSize(c.txQueuedBytes)}) wait to be written`,
   );
   const failed = ifAny(c.txFailedPackets, `, ${grouped(c.txFailedPackets)} refused or failed`);
+  const heard = ifAny(c.rxBytes, `, the last ${spanText(ages.receivedAgeMs)} ago`);
+  const sent = ifAny(c.txBytes, `, the last ${spanText(ages.sentAgeMs)} ago`);
+  const received = `${counted(c.rxBytes, 'byte')} in ${counted(c.rxChunks, 'chunk')}${heard}`;
   const rows: Row[] = [
-    ['Received', `${counted(c.rxBytes, 'byte')} in ${counted(c.rxChunks, 'chunk')}, ${buffered}${dropped}${pauses}`],
-    ['Sent', `${counted(c.txBytes, 'byte')} in ${counted(c.txPackets, 'packet')}${queued}${failed}`],
+    ['Received', `${received}, ${buffered}${dropped}${pauses}`],
+    ['Sent', `${counted(c.txBytes, 'byte')} in ${counted(c.txPackets, 'packet')}${sent}${queued}${failed}`],
   ];
   if (exact(c.losses) !== 0)
     rows.push(['Losses', `the port was lost ${counted(c.losses, 'time')} and came back ${counted(c.reopens, 'time')}`]);

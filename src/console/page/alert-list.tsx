@@ -1,14 +1,44 @@
-/** The alerts that fire now. */
-import type { JSX } from 'preact';
+/** The alerts that fire now: one request for all parts that show them. */
+import { createContext, type JSX } from 'preact';
+import { useContext } from 'preact/hooks';
 import type { Alert } from '../../shared/gen/http.ts';
-import { durationText } from '../format.ts';
-import { useLoaded } from './loading.ts';
+import { durationText, plural } from '../format.ts';
+import { hashOf } from '../views.ts';
+import { type Loaded, useLoaded } from './loading.ts';
 import { ProblemBox, Section } from './parts.tsx';
 
 const EVERY_MS = 10_000;
 
-export function AlertList(): JSX.Element {
-  const { value, isFresh, problem } = useLoaded<{ readonly items: readonly Alert[] }>('/api/v1/alerts', EVERY_MS);
+type Alerts = Loaded<{ readonly items: readonly Alert[] }>;
+export const AlertContext = createContext<Alerts | undefined>(undefined);
+
+export function useAlerts(may: boolean): Alerts | undefined {
+  const loaded = useLoaded<{ readonly items: readonly Alert[] }>(may ? '/api/v1/alerts' : '', EVERY_MS);
+  return may ? loaded : undefined;
+}
+
+const looks = { info: 'idle', warning: 'warn', critical: 'bad' } as const;
+
+/** How many there are, with the way to them. */
+export function AlertLink(): JSX.Element | null {
+  const alerts = useContext(AlertContext);
+  if (alerts === undefined) return null;
+  const { value, isFresh } = alerts;
+  const items = (isFresh && value?.items) || undefined;
+  const worst = (['critical', 'warning'] as const).find((one) => items?.some(({ severity }) => severity === one));
+  return (
+    <a class={`badge ${looks[worst ?? 'info']}`} href={hashOf('health')}>
+      <span>
+        {items === undefined ? 'alerts unknown' : items.length === 0 ? 'no alerts' : plural(items.length, 'alert')}
+      </span>
+    </a>
+  );
+}
+
+export function AlertList(): JSX.Element | null {
+  const alerts = useContext(AlertContext);
+  if (alerts === undefined) return null;
+  const { value, isFresh, problem } = alerts;
   return (
     <Section title="Alerts" class="alerts">
       <ProblemBox problem={problem} />
@@ -17,13 +47,8 @@ export function AlertList(): JSX.Element {
         <ul class="plain">
           {value.items.map((alert) => (
             <li key={`${alert.name} ${alert.summary}`}>
-              <span
-                class={`badge ${alert.severity === 'info' ? 'idle' : alert.severity === 'warning' ? 'warn' : 'bad'}`}
-              >
-                {alert.severity}
-              </span>{' '}
-              <strong>{alert.name}</strong> {alert.summary}{' '}
-              <span class="note">for {durationText(alert.forSeconds)}</span>
+              <span class={`badge ${looks[alert.severity]}`}>{alert.severity}</span> <strong>{alert.name}</strong>{' '}
+              {alert.summary} <span class="note">for {durationText(alert.forSeconds)}</span>
             </li>
           ))}
         </ul>

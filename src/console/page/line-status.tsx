@@ -2,6 +2,7 @@
 import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { LineStatus } from '../../shared/gen/http.ts';
+import { durationText } from '../format.ts';
 import { type Loaded, useLoaded } from './loading.ts';
 
 const EVERY_MS = 2_000;
@@ -42,6 +43,24 @@ export function PortBadge(): JSX.Element | null {
       {isAsking ? 'asking…' : state === 'unknown' ? 'no answer' : portWords(state)}
     </span>
   );
+}
+
+/** What the line runs with, and when the last byte came and went: of an answer that is not old. */
+export function LinePulse(): JSX.Element | null {
+  const line = useContext(LineContext);
+  if (line?.value === undefined || !line.isFresh) return null;
+  const { effective, counters, receivedAgeMs, sentAgeMs } = line.value;
+  return (
+    <span class="pulse">
+      {effective && <span>{settingsText(effective)}</span>}
+      <span>received {agoText(counters.rxBytes, receivedAgeMs)}</span>
+      <span>sent {agoText(counters.txBytes, sentAgeMs)}</span>
+    </span>
+  );
+}
+
+function agoText(bytes: number, ageMs: number): string {
+  return bytes === 0 ? 'nothing yet' : `${durationText(ageMs / 1_000)} ago`;
 }
 
 const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;

@@ -1,18 +1,19 @@
 /** The web console that the box serves to a technician's phone or an operator's desk: signing in, head, navigation, view. */
 import { type JSX, render } from 'preact';
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { Caller } from '../../shared/gen/http.ts';
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Caller, Health } from '../../shared/gen/http.ts';
 import { wordsOf } from '../format.ts';
 import { localProblem, type Problem, problemFrom } from '../problem.ts';
 import { hashOf, type Place, placeOf, rightsOf, type Section } from '../views.ts';
+import { AlertContext, AlertLink, useAlerts } from './alert-list.tsx';
 import { Api } from './api.ts';
 import { DataView } from './data-view.tsx';
 import { DeliveryView } from './delivery-view.tsx';
 import { BoxView, HealthView } from './health-view.tsx';
-import { LineContext, PortBadge, useLineStatus } from './line-status.tsx';
+import { LineContext, LinePulse, PortBadge, useLineStatus } from './line-status.tsx';
 import { LineView } from './line-view.tsx';
 import { Button, focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
-import { keepToken, keptToken, SessionContext, useSession } from './session.ts';
+import { BoxContext, keepToken, keptToken, SessionContext, useSession } from './session.ts';
 
 /** While the box does not answer. */
 const AGAIN_MS = 3_000;
@@ -65,23 +66,66 @@ function App(): JSX.Element {
     };
   }, [api, token]);
 
+  const box = useBox(api);
   const session = useMemo(
     () => who && { api, name: who.name, roles: who.roles, rights: rightsOf(who.roles) },
     [api, who],
   );
-  if (session !== undefined) {
-    return (
-      <SessionContext.Provider value={session}>
-        <Shell onSignOut={() => signOut()} />
-      </SessionContext.Provider>
-    );
-  }
-  if (token !== '') return <Connecting problem={problem} onSignOut={() => signOut()} />;
   const signIn = (typed: string): void => {
     setProblem(undefined);
     setToken(typed);
   };
-  return <SignIn problem={problem} onToken={signIn} />;
+  const entrance =
+    token === '' ? (
+      <SignIn problem={problem} onToken={signIn} />
+    ) : (
+      <Connecting problem={problem} onSignOut={() => signOut()} />
+    );
+  return (
+    <BoxContext.Provider value={box}>
+      {session === undefined ? (
+        entrance
+      ) : (
+        <SessionContext.Provider value={session}>
+          <Shell onSignOut={() => signOut()} />
+        </SessionContext.Provider>
+      )}
+    </BoxContext.Provider>
+  );
+}
+
+/** Asked until it has answered: before anybody has signed in, too. */
+function useBox(api: Api): Health | undefined {
+  const [box, setBox] = useState<Health>();
+  useEffect(() => {
+    if (box !== undefined) return undefined;
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = (): void =>
+      void api.get<Health>('/healthz', stop.signal).then(setBox, () => {
+        if (!stop.signal.aborted) timer = setTimeout(ask, AGAIN_MS);
+      });
+    ask();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [api, box]);
+  useEffect(() => {
+    if (box !== undefined) document.title = box.name;
+  }, [box]);
+  return box;
+}
+
+/** Which box this is: the name that people gave it, and the one that no other has. */
+function BoxName(): JSX.Element {
+  const box = useContext(BoxContext);
+  if (box === undefined) return <>Lineside</>;
+  return (
+    <>
+      {box.name} <small>{box.deviceId}</small>
+    </>
+  );
 }
 
 /** Until the box has said whose token it is. */
@@ -89,7 +133,9 @@ function Connecting(props: { problem: Problem | undefined; onSignOut: () => void
   return (
     <main class="sign-in">
       <div class="card">
-        <Heading>Lineside</Heading>
+        <Heading>
+          <BoxName />
+        </Heading>
         <p role="status">Signing in…</p>
         <ProblemBox problem={props.problem} />
         <Button text="Another token" onClick={props.onSignOut} />
@@ -117,8 +163,10 @@ function SignIn(props: { problem: Problem | undefined; onToken: (token: string) 
   return (
     <main class="sign-in">
       <form class="card" onSubmit={submit}>
-        <Heading>Lineside</Heading>
-        <p>The console of this box. Sign in with a token of yours.</p>
+        <Heading>
+          <BoxName />
+        </Heading>
+        <p>The console of this box, by Lineside. Sign in with a token of yours.</p>
         <ProblemBox problem={props.problem} />
         <TextField
           label="Token"
@@ -139,47 +187,53 @@ function SignIn(props: { problem: Problem | undefined; onToken: (token: string) 
 // Once it is known who uses the page.
 
 function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
-  const { name, rights } = useSession();
+  const { name: who, rights } = useSession();
+  const name = useContext(BoxContext)?.name ?? 'Lineside';
   const line = useLineStatus(rights.sections.includes('line'));
+  const alerts = useAlerts(rights.sections.includes('health'));
   const place = usePlace(rights.sections);
   const first = useRef(true);
   const wasAtLine = useRef(false);
   wasAtLine.current ||= place?.section === 'line';
   useEffect(() => {
     document.title =
-      place === undefined
-        ? 'Lineside'
-        : `${[...place.parts].reverse().concat(wordsOf(place.section)).join(' · ')} – Lineside`;
+      place === undefined ? name : `${[...place.parts].reverse().concat(wordsOf(place.section)).join(' · ')} – ${name}`;
     // A screen reader reads the view after a change of view, not after the page was loaded.
     if (!first.current) focusHeading();
     first.current = false;
-  }, [place]);
+  }, [place, name]);
   return (
     <LineContext.Provider value={line}>
-      <a class="skip" href="#title" onClick={skip}>
-        Skip to the content
-      </a>
-      <header>
-        <div class="bar">
-          <span class="brand">Lineside</span>
-          <PortBadge />
-          <span class="who">
-            <span class="who-name">{name}</span>
-            <Button text="Sign out" class="quiet" onClick={onSignOut} />
-          </span>
-        </div>
-        <nav aria-label="Views">
-          {rights.sections.map((section) => (
-            <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
-              {wordsOf(section)}
-            </a>
-          ))}
-        </nav>
-      </header>
-      <main>
-        {wasAtLine.current && <LineView isShown={place?.section === 'line'} />}
-        {place === undefined ? <Nothing /> : <View place={place} />}
-      </main>
+      <AlertContext.Provider value={alerts}>
+        <a class="skip" href="#title" onClick={skip}>
+          Skip to the content
+        </a>
+        <header>
+          <div class="bar">
+            <span class="brand">
+              <BoxName />
+            </span>
+            <PortBadge />
+            <LinePulse />
+            <AlertLink />
+            <span class="who">
+              <span class="who-name">{who}</span>
+              <Button text="Sign out" class="quiet" onClick={onSignOut} />
+            </span>
+          </div>
+          <nav aria-label="Views">
+            {rights.sections.map((section) => (
+              <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
+                {wordsOf(section)}
+              </a>
+            ))}
+          </nav>
+        </header>
+        <main>
+          {wasAtLine.current && <LineView isShown={place?.section === 'line'} />}
+          {place === undefined ? <Nothing /> : <View place={place} />}
+        </main>
+      </AlertContext.Provider>
     </LineContext.Provider>
   );
 }

@@ -1,6 +1,7 @@
 /** The user of the page: the token lives as long as the tab, and is in no cookie. */
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
+import type { Health } from '../../shared/gen/http.ts';
 import type { Rights } from '../views.ts';
 import type { Api } from './api.ts';
 
@@ -20,6 +21,9 @@ export function useSession(): Session {
   if (session === undefined) throw new Error('a part of the page that needs a session stands outside of one');
   return session;
 }
+
+/** The box of this page. Undefined until it has answered once. */
+export const BoxContext = createContext<Pick<Health, 'name' | 'deviceId'> | undefined>(undefined);
 
 /** '' where there is none. A browser may forbid the storage: then the token is kept until the page is reloaded. */
 export function keptToken(): string {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hostname } from 'node:os';
 import { describe, it } from 'node:test';
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../shared/base/errors.ts';
 import { recordingLogger } from '../../shared/base/logger.fixture.ts';
@@ -119,7 +120,8 @@ describe('the service', () => {
   it('says that it lives, and whether it works', async (t) => {
     let trouble: LinesideError | undefined;
     const { call } = await startTestServer(t, { parts: { trouble: () => trouble } });
-    assert.deepEqual((await call('GET', '/healthz')).json, { status: 'ok', version: '0.1.0' });
+    const ok = { status: 'ok', version: '0.1.0', name: hostname(), deviceId: 'lineside-0123456789ab' };
+    assert.deepEqual((await call('GET', '/healthz')).json, ok);
     assert.equal((await call('GET', '/readyz')).status, 200);
     trouble = new LinesideError('STORAGE_DAMAGED', 'refdata.db is damaged', { hint: 'restore it' });
     const not = await call('GET', '/readyz');

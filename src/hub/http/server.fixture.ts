@@ -228,6 +228,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     clock,
     logger,
     version: '0.1.0',
+    deviceId: 'lineside-0123456789ab',
     ...parts,
   });
   const agent = new Agent({ keepAlive: true });

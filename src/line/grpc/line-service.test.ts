@@ -27,6 +27,7 @@ test('GetStatus reports the state of the line, the log and the service', async (
   assert.equal(status.requested?.portName, 'p');
   assert.equal(status.counters?.rxBytes.toString(), String(2 ** 40));
   assert.deepEqual([status.version, status.portStateAgeMs.toNumber()], ['1.2.3', 12]);
+  assert.deepEqual([status.receivedAgeMs.toNumber(), status.sentAgeMs.toNumber()], [3_000, 0]);
   assert.deepEqual([status.log?.logId, status.log?.headId.toNumber()], ['log-1', 1]);
   assert.ok(status.residentBytes.toNumber() > 1_000_000);
 });

@@ -125,7 +125,7 @@ type ServiceFacts = Pick<
 >;
 
 function lineStatus(
-  { state, stateAgeMs, requested, effective, devicePath, error, kernel, counters, portListChanges }: LineSnapshot,
+  { state, requested, effective, devicePath, error, kernel, counters, ...line }: LineSnapshot,
   log: LogSnapshot,
   service: ServiceFacts,
 ): lineside.v1.LineStatus.$Properties {
@@ -136,11 +136,13 @@ function lineStatus(
     ...(effective !== undefined && { effective: EffectiveSettings.fromObject({ ...effective }) }),
     portError: error,
     currentPortName: devicePath,
-    portStateAgeMs: whole(stateAgeMs),
+    portStateAgeMs: whole(line.stateAgeMs),
+    receivedAgeMs: whole(line.receivedAgeMs),
+    sentAgeMs: whole(line.sentAgeMs),
     counters: LineCounters.fromObject({ ...counters }),
     ...(kernel !== undefined && { kernel }),
     log: LogStatus.fromObject({ ...log, state: LogState[`LOG_STATE_${log.state === 'ok' ? 'OK' : 'FAILING'}`] }),
-    portListChanges: u64(portListChanges),
+    portListChanges: u64(line.portListChanges),
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }

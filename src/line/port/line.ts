@@ -51,6 +51,12 @@ export function newCounters(): LineCounters {
   return Object.fromEntries(names.map((name) => [name, 0])) as LineCounters;
 }
 
+/** Monotonic times (Clock.monoMs) of the last byte each way. */
+export interface LastBytes {
+  receivedMs: number;
+  sentMs: number;
+}
+
 export type LineState = 'closed' | 'opening' | 'open' | 'lost' | 'reopening' | 'closing';
 
 export interface LineSnapshot {
@@ -64,6 +70,9 @@ export interface LineSnapshot {
   readonly error: string;
   readonly kernel: KernelCounters | undefined;
   readonly counters: Readonly<LineCounters>;
+  /** Milliseconds, monotonic, since the last byte; 0: none yet. */
+  readonly receivedAgeMs: number;
+  readonly sentAgeMs: number;
   /** How often a port may have appeared, gone or become accessible. */
   readonly portListChanges: number;
 }

@@ -253,6 +253,26 @@ describe('the port owner', () => {
     assert.equal(world.device.settings.flowControl, 0, 'an Open without it has none');
   });
 
+  it('says how long ago the last byte came and went, also after a loss, whatever the clock is set to', async () => {
+    const ages = (): (boolean | number)[] => {
+      const { receivedAgeMs, sentAgeMs, counters } = world.owner.snapshot();
+      return [counters.rxBytes > 0 && receivedAgeMs, counters.txBytes > 0 && sentAgeMs];
+    };
+    await world.owner.open(configOf('/dev/a'));
+    world.clock.advance(60_000);
+    assert.deepEqual(ages(), [false, false]);
+    world.receive('a');
+    world.clock.stepWall(-86_400_000);
+    await world.send('b');
+    world.clock.advance(5_000);
+    assert.deepEqual(ages(), [5_000 + QUIET_MS, 5_000]);
+    world.device.events?.lost(new Error('unplugged'));
+    world.appeared();
+    await world.until(() => world.owner.snapshot().state === 'open', 'back');
+    world.clock.advance(1_000);
+    assert.deepEqual(ages(), [6_000 + QUIET_MS, 6_000]);
+  });
+
   it('has line errors marked while a listener wants them, on the port that is back, too', async () => {
     await assert.rejects(async () => world.owner.watchErrors(), { code: 'NOT_CONNECTED' });
     await world.owner.open(configOf('/dev/a'));

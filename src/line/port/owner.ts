@@ -11,6 +11,7 @@ import { lineside } from '../../shared/proto/services.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import type { Inventory, Port } from './inventory.ts';
 import {
+  type LastBytes,
   type LineCounters,
   type LineListener,
   type LineSnapshot,
@@ -69,6 +70,7 @@ export class PortOwner {
   readonly #options: OwnerOptions;
   #limits: LineLimits;
   readonly #counters = newCounters();
+  readonly #last: LastBytes = { receivedMs: 0, sentMs: 0 };
   readonly #drops: BurstLog;
   #state: State = { kind: 'closed' };
   #sinceMs: number;
@@ -239,9 +241,13 @@ export class PortOwner {
 
   snapshot(): LineSnapshot {
     const [state, current] = [this.#state, this.#current];
+    const nowMs = this.#options.clock.monoMs();
+    const { rxBytes, txBytes } = this.#counters;
     return {
       state: shownState(state, current !== undefined),
-      stateAgeMs: this.#options.clock.monoMs() - this.#sinceMs,
+      stateAgeMs: nowMs - this.#sinceMs,
+      receivedAgeMs: rxBytes === 0 ? 0 : nowMs - this.#last.receivedMs,
+      sentAgeMs: txBytes === 0 ? 0 : nowMs - this.#last.sentMs,
       requested: current?.config ?? ('target' in state ? state.target.config : undefined),
       effective: current?.device.effective,
       devicePath: current?.device.path ?? '',
@@ -395,6 +401,7 @@ export class PortOwner {
       log: this.#options.log,
       clock: this.#options.clock,
       counters: this.#counters,
+      last: this.#last,
       limits: () => this.#limits,
       txLimits: { maxPackets: this.#options.txQueuePackets, maxBytes: this.#options.txQueueBytes },
       onDropped: (count) => this.#drops.add({}, count),

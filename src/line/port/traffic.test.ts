@@ -41,6 +41,7 @@ function lineOf(write: () => Promise<WriteResult>, rxGapMs = GAP_MS) {
     }),
     clock,
     counters,
+    last: { receivedMs: 0, sentMs: 0 },
     txLimits: { maxPackets: 10, maxBytes: 1_024 },
     limits: () => ({ maxPayloadBytes: 1_024, rxGapMs, writeTimeoutMs: 1_000 }),
     onDropped: () => undefined,

@@ -8,7 +8,7 @@ import { asLinesideError, LinesideError } from '../../shared/base/errors.ts';
 import { RX, TX } from '../log/entry.ts';
 import type { LineRecorder } from '../log/log-api.ts';
 import { CHUNK_BYTES, type Chunk, ChunkCutter, characterMs, defaultGapMs } from './chunks.ts';
-import type { LineCounters, SendRequest, Turn } from './line.ts';
+import type { LastBytes, LineCounters, SendRequest, Turn } from './line.ts';
 import { type LineConfig, payloadFault } from './line-config.ts';
 import type { Device } from './linux/tty.ts';
 import { caughtUp, type WriteResult } from './linux/writer.ts';
@@ -29,6 +29,7 @@ interface TrafficOptions {
   readonly log: Omit<LineRecorder, 'event'>;
   readonly clock: Clock;
   readonly counters: LineCounters;
+  readonly last: LastBytes;
   /** Read for each packet: a reload may change them. */
   readonly limits: () => LineLimits;
   readonly txLimits: QueueLimits;
@@ -79,9 +80,10 @@ export class Traffic {
   /** Takes bytes that arrived now. */
   received(bytes: Uint8Array): void {
     if (this.#ended !== undefined) return;
-    const { clock, counters } = this.#options;
+    const { clock, counters, last } = this.#options;
     counters.rxBytes += bytes.length;
     const monoMs = clock.monoMs();
+    last.receivedMs = monoMs;
     for (const chunk of this.#cutter.feed(bytes, clock.wallMs(), monoMs)) this.#deliver(chunk);
     this.#armGapTimer(monoMs);
     this.#pauseIfNeeded(bytes.length, monoMs);
@@ -299,11 +301,12 @@ export class Traffic {
   }
 
   async #write(sending: Waiting): Promise<LinesideError | undefined> {
-    const { device, clock, log, counters } = this.#options;
+    const { device, clock, log, counters, last } = this.#options;
     const began = { atMs: clock.wallMs(), monoMs: clock.monoMs() };
     const result = await device.write(sending.payload, sending.abort.signal, sending.signal);
     const atMs = this.#stamp(began);
     counters.txBytes += result.accepted;
+    if (result.accepted > 0) last.sentMs = clock.monoMs();
     if (result.error === undefined) {
       counters.txPackets += 1;
       log.record(TX, atMs, sending.payload);

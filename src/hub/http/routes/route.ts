@@ -33,6 +33,7 @@ export interface HubParts {
   readonly upstream?: (AlertSource & { status(): UpstreamStatus }) | undefined;
   readonly clock: Clock;
   readonly version: string;
+  readonly deviceId: string;
 }
 
 export interface RouteParts extends HubParts {

@@ -2,6 +2,7 @@
  * The service itself, open to every client: health, metrics, OpenAPI, the files of the console; and its operation: the outbox
  * and its dead letters, the audit, the alerts, the machine.
  */
+import { hostname } from 'node:os';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { ConsoleFile } from '../console-files.ts';
@@ -10,13 +11,15 @@ import { AuditQuery } from '../schemas/operations.ts';
 import { Body, Query } from '../schemas/refdata.ts';
 import { idOf, type RouteParts, type Routes } from './route.ts';
 
-export function serviceRoutes(routes: Routes, { metrics, version, trouble, openapi }: RouteParts): void {
+export function serviceRoutes(routes: Routes, { metrics, version, deviceId, trouble, openapi }: RouteParts): void {
+  // A network may give the host another name while the service runs.
+  const ok = () => ({ status: 'ok', version, name: hostname(), deviceId });
   const route = routes('service');
   route('GET /healthz', 'open', {
     id: 'getHealth',
     summary: 'Whether the process lives',
     answer: { what: 'It does.', of: 'Health' },
-    handle: () => ({ status: 'ok', version }),
+    handle: ok,
   });
   route('GET /readyz', 'open', {
     id: 'getReadiness',
@@ -26,7 +29,7 @@ export function serviceRoutes(routes: Routes, { metrics, version, trouble, opena
     handle() {
       const error = trouble();
       if (error !== undefined) throw notReady(error);
-      return { status: 'ok', version };
+      return ok();
     },
   });
   route('GET /metrics', 'open', {

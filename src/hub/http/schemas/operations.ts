@@ -87,7 +87,12 @@ export const operationComponents = {
     summary: Type.String(),
     value: Type.Number(),
   }),
-  Health: exact({ status: Type.Literal('ok'), version: Type.String() }),
+  Health: exact({
+    status: Type.Literal('ok'),
+    version: Type.String(),
+    name: Type.String({ description: 'Host name of the box.', examples: ['press-04'] }),
+    deviceId: Type.String({ examples: ['lineside-1a2b3c4d5e6f'] }),
+  }),
   HostFacts: exact({
     bootId: Type.String({ description: 'Of this boot of the machine.' }),
     uptimeSeconds: count('Since the machine was switched on.'),
