@@ -3,7 +3,6 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { DeadLetter, Delivery, DeliveryDetail, OutboxStatus, WebhookStatus } from '../../shared/gen/http.ts';
 import { countText, durationText, instantText, plural } from '../format.ts';
-import { AlertList } from './alert-list.tsx';
 import { useDoing, useLoaded, usePaged } from './loading.ts';
 import {
   Answer,
@@ -30,7 +29,6 @@ export function DeliveryView(): JSX.Element {
   return (
     <>
       <Heading>Delivery</Heading>
-      <AlertList />
       <div class="columns">
         <OutboxPanel />
         <WebhookPanel />
