@@ -38,13 +38,15 @@ export interface LineProcess extends ServiceProcess {
 
 /** Its stop ends streams with UNAVAILABLE, closes the port, commits the log. */
 export function startLine(start: ServiceStart): Promise<LineProcess> {
-  // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
-  // almost all of it garbage, and 30 MB with it. Reading the log costs a third more CPU time. Tried instead: the hub's limit on the
-  // growth of the heap. With 30 percent a live entry for ten readers costs 14.9 us of CPU time instead of 16.0, but 10 readers that
-  // do not read a million entries leave 81 MB above Node instead of 72; with 60 percent 100 clients are above their limit.
-  setFlagsFromString('--optimize-for-size');
   return startParts(start.logger, async (onStop) => {
     const built = await build(start, onStop);
+    // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
+    // almost all of it garbage, and 30 MB with it. Reading the log costs a third more CPU time. Tried instead: the hub's limit on the
+    // growth of the heap. With 30 percent a live entry for ten readers costs 14.9 us of CPU time instead of 16.0, but 10 readers that
+    // do not read a million entries leave 81 MB above Node instead of 72; with 60 percent 100 clients are above their limit.
+    // Not before the log's worker has started: with a flag that Node was not built with, V8 takes none of the compiled code of
+    // Node's modules, and the worker compiled them all again and kept 1 MB of it.
+    setFlagsFromString('--optimize-for-size');
     const { log, owner, servers } = built;
     const configure = async (changed: Config): Promise<readonly string[]> => {
       const notTaken = await servers.configure(changed);
