@@ -9,7 +9,7 @@ export interface Page<T> {
 }
 
 export interface PageRequest {
-  /** 1 to 1,000: the schema of the request checks it. */
+  /** 1 to 1,000. */
   readonly limit: number;
   readonly cursor: string | undefined;
 }
@@ -19,6 +19,7 @@ export const CURSOR = '^[A-Za-z0-9_-]*$';
 /** Enough for a business key of 256 characters in base64url. */
 export const MAX_CURSOR_CHARS = 4_096;
 
+const maxPage = 1_000;
 /** A thousand records may have 256 KiB each: a page ends early instead of filling the memory. */
 const maxPageChars = 4 * 1024 * 1024;
 
@@ -33,6 +34,11 @@ export function positionOf<P extends readonly (string | number)[]>(
   page: PageRequest,
   first: readonly [...P],
 ): readonly [...P] {
+  if (!Number.isInteger(page.limit) || page.limit < 1 || page.limit > maxPage) {
+    throw new LinesideError('INVALID_ARGUMENT', 'the limit is out of range', {
+      reasons: [`limit must be 1 to ${maxPage}`],
+    });
+  }
   if (page.cursor === undefined) return first;
   const isShort = page.cursor.length <= MAX_CURSOR_CHARS;
   const parts = isShort ? objectIn(Buffer.from(page.cursor, 'base64url').toString()) : undefined;
