@@ -128,38 +128,30 @@ interface Seen {
   reportedMs: number;
 }
 
-export class SharedIds {
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  readonly #devices = new Map<string, Seen>();
-
-  constructor(clock: Clock, logger: Logger) {
-    this.#clock = clock;
-    this.#logger = logger;
-  }
-
-  /** A call of the device over this connection ("address:port"). */
-  seen(device: string, peer: string): void {
-    const one = this.#devices.get(device);
+/** To be called for each call of a device, with its connection ("address:port"). */
+export function noteSharedIds(clock: Clock, logger: Logger): (device: string, peer: string) => void {
+  const devices = new Map<string, Seen>();
+  return (device, peer) => {
+    const one = devices.get(device);
     if (one === undefined) {
-      const [oldest] = this.#devices.keys();
-      if (this.#devices.size >= MAX_DEVICES && oldest !== undefined) this.#devices.delete(oldest);
-      this.#devices.set(device, { latest: peer, former: '', returns: 0, reportedMs: Number.NEGATIVE_INFINITY });
+      const [oldest] = devices.keys();
+      if (devices.size >= MAX_DEVICES && oldest !== undefined) devices.delete(oldest);
+      devices.set(device, { latest: peer, former: '', returns: 0, reportedMs: Number.NEGATIVE_INFINITY });
       return;
     }
     if (peer === one.latest) return;
     one.returns = peer === one.former ? one.returns + 1 : 0;
     one.former = one.latest;
     one.latest = peer;
-    const nowMs = this.#clock.monoMs();
+    const nowMs = clock.monoMs();
     if (one.returns < RETURNS || nowMs - one.reportedMs < REPORT_EVERY_MS) return;
     one.reportedMs = nowMs;
-    this.#logger.error('two boxes use one device.id: give one of them another', {
+    logger.error('two boxes use one device.id: give one of them another', {
       device,
       first: one.former,
       second: one.latest,
     });
-  }
+  };
 }
 
 // Before every call: identifies the caller, or refuses before a byte of a message is read; and gives a push its batches one by

@@ -41,11 +41,11 @@ import {
   type Authenticator,
   checkOwner,
   createAuthInterceptor,
+  noteSharedIds,
   ownerOf,
   PushEnded,
   Pushes,
   Received,
-  SharedIds,
 } from './pushes.ts';
 import { Store } from './store.ts';
 import { AheadOfPosition, realDisk } from './stored-log.ts';
@@ -84,10 +84,10 @@ export async function startCollector(options: CollectorOptions, clock: Clock, lo
   const authenticate: Authenticator | undefined =
     file === '' ? undefined : (authorization) => tokens.authenticate(authorization);
   const server = new Server({ ...serverOptions, interceptors: [createAuthInterceptor(authenticate, refused)] });
-  const sharedIds = new SharedIds(clock, logger);
+  const seen = noteSharedIds(clock, logger);
   server.addService(
     collectorDefinition,
-    collectorService({ store, pushes, logger, sharedIds, refused: notTaken, authenticate }),
+    collectorService({ store, pushes, logger, seen, refused: notTaken, authenticate }),
   );
   const dropped = (peer: string): void => refused.note('connect', peer, 'too many connections');
   const listener = await listen(server, sockets, options, dropped).catch(async (error: unknown) => {
@@ -195,7 +195,7 @@ interface ServiceContext {
   readonly store: Store;
   readonly pushes: Pushes;
   readonly logger: Logger;
-  readonly sharedIds: SharedIds;
+  readonly seen: ReturnType<typeof noteSharedIds>;
   readonly refused: AuthFailureLog;
   /** undefined: every machine that reaches the address may push for any device. */
   readonly authenticate: Authenticator | undefined;
@@ -206,7 +206,7 @@ type PositionCall = ServerUnaryCall<lineside.v1.PositionRequest, lineside.v1.Pos
 type PushCall = ServerReadableStream<Received, lineside.v1.PushResult.$Properties>;
 
 function collectorService(parts: ServiceContext) {
-  const { store, logger, refused, sharedIds } = parts;
+  const { store, logger, refused, seen } = parts;
   const refusal = (path: string, call: PositionCall | PushCall, error: unknown): Outcome => {
     const outcome = statusOf(error, logger);
     if (noted.has(outcome.code)) refused.note(path, call.getPeer(), outcome.details);
@@ -216,7 +216,7 @@ function collectorService(parts: ServiceContext) {
     const { deviceId, logId } = call.request;
     check(idFault('device_id', deviceId) || idFault('log_id', logId));
     checkOwner(call, deviceId);
-    sharedIds.seen(deviceId, call.getPeer());
+    seen(deviceId, call.getPeer());
     return { throughId: await store.position(deviceId, logId) };
   };
   return {
@@ -245,7 +245,7 @@ const noted: ReadonlySet<status> = new Set([
 
 /** One call of Push. Answers the position up to which its last log is on the disk. */
 async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.PushResult.$Properties> {
-  const { pushes, store, sharedIds } = parts;
+  const { pushes, store, seen } = parts;
   const owner = ownerOf(call);
   const turn = pushes.begin(() => authenticateAgain(parts, call));
   if (owner !== undefined) pushes.claim(turn, owner);
@@ -265,7 +265,7 @@ async function push(parts: ServiceContext, call: PushCall): Promise<lineside.v1.
       const received = next.value;
       const batch = decoded(received.bytes);
       checkOwner(call, batch.deviceId);
-      sharedIds.seen(batch.deviceId, call.getPeer());
+      seen(batch.deviceId, call.getPeer());
       if (deviceId !== '' && batch.deviceId !== deviceId) {
         throw new LinesideError('INVALID_ARGUMENT', 'device_id: is another one than in the batch before');
       }

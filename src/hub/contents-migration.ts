@@ -154,7 +154,7 @@ function estimate(connection: Connection, alive: () => void): Estimate {
   const exists = connection.prepare<[string], number>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
   const table = tables.find((name) => exists.get(name) !== undefined);
   if (table === undefined) return { rows: 0, bytes: 0 };
-  const templates = new Templates(connection);
+  const templateOf = templatesOf(connection);
   const page = connection.prepare<[number, number], Position & { readonly keptBytes: number | null }>(
     `SELECT d.id, form_id AS templateId, first_event AS firstEvent, last_event AS lastEvent, occurred_at AS occurredAt,
        octet_length(b.body) AS keptBytes
@@ -175,7 +175,7 @@ function estimate(connection: Connection, alive: () => void): Estimate {
       ({ id: after, firstEvent } = delivery);
       rows += 1;
       bytes += delivery.keptBytes ?? 0;
-      const key = JSON.stringify(keyOf(delivery, templates.get(delivery.templateId)));
+      const key = JSON.stringify(keyOf(delivery, templateOf(delivery.templateId)));
       if (seen.has(key)) continue;
       seen.add(key);
       bytes += eventBytes.get(firstEvent, delivery.lastEvent) ?? 0;
@@ -184,37 +184,32 @@ function estimate(connection: Connection, alive: () => void): Estimate {
   return { rows, bytes: Math.ceil(bytes * growthOfBody) + rows * rowBytes + reserveBytes };
 }
 
-class Templates {
-  readonly #cached = new Map<number, Template>();
-  readonly #row;
-
-  constructor(connection: Connection) {
-    this.#row = connection.prepare<[number], Template>(
-      `SELECT renderer, name, scopes, dictionaries, actions, categories, (SELECT min(id) FROM webhook_forms s
-         WHERE s.renderer = f.renderer AND s.scopes = f.scopes AND s.dictionaries IS f.dictionaries
-         AND s.actions IS f.actions AND s.categories IS f.categories) AS firstId
-       FROM webhook_forms f WHERE id = ?`,
-    );
-  }
-
-  get(id: number): Template {
-    const template = this.#cached.get(id) ?? this.#row.get(id) ?? gone;
-    if (this.#cached.size >= maxTemplates) this.#cached.clear();
-    this.#cached.set(id, template);
+function templatesOf(connection: Connection): (id: number) => Template {
+  const cached = new Map<number, Template>();
+  const row = connection.prepare<[number], Template>(
+    `SELECT renderer, name, scopes, dictionaries, actions, categories, (SELECT min(id) FROM webhook_forms s
+       WHERE s.renderer = f.renderer AND s.scopes = f.scopes AND s.dictionaries IS f.dictionaries
+       AND s.actions IS f.actions AND s.categories IS f.categories) AS firstId
+     FROM webhook_forms f WHERE id = ?`,
+  );
+  return (id) => {
+    const template = cached.get(id) ?? row.get(id) ?? gone;
+    if (cached.size >= maxTemplates) cached.clear();
+    cached.set(id, template);
     return template;
-  }
+  };
 }
 
 /** In a transaction. */
 class Mover {
   readonly #sql;
-  readonly #templates: Templates;
+  readonly #templateOf: (id: number) => Template;
   #faults: string[] = [];
   #bytes = 0;
 
   constructor(connection: Connection) {
     this.#sql = statements(connection);
-    this.#templates = new Templates(connection);
+    this.#templateOf = templatesOf(connection);
   }
 
   batch(batchRows: number): Batch {
@@ -223,7 +218,7 @@ class Mover {
     this.#bytes = 0;
     this.#faults = [];
     for (const delivery of page.all(batchRows)) {
-      const template = this.#templates.get(delivery.templateId);
+      const template = this.#templateOf(delivery.templateId);
       insert.run({ id: delivery.id, name: template.name, contentId: this.#contentOf(delivery, template) });
       rows += 1;
       ({ id: last, firstEvent } = delivery);

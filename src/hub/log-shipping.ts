@@ -30,14 +30,14 @@ const SLOWEST_BYTES_PER_MS = 1;
 export async function startUpstream(parts: UpstreamParts): Promise<Shipper> {
   const { config, line, clock, logger } = parts;
   const { to, batchBytes } = config.upstream;
-  const events = new ChangeEvents(parts.publisher, parts.broker, clock);
+  const events = changeEvents(parts.publisher, parts.broker, clock);
   const shipper = new Shipper({
-    transport: to === 'kafka' ? await kafka(parts, events) : await collector(parts),
+    transport: to === 'kafka' ? await kafka(parts, events.outage) : await collector(parts),
     line: new StoredLog(line, clock),
     file: new PositionFile(join(config.data.dir, positionFileName)),
     deviceId: config.device.id,
     settings: config.upstream,
-    busy: () => events.busy(),
+    busy: events.busy,
     sendLimitMs:
       Math.max(config.kafka.messageTimeoutMs, LARGE_MESSAGE_MS, SEND_MORE_MS + batchBytes / SLOWEST_BYTES_PER_MS) +
       SEND_MORE_MS,
@@ -48,11 +48,11 @@ export async function startUpstream(parts: UpstreamParts): Promise<Shipper> {
   return shipper;
 }
 
-async function kafka({ config, clock, logger }: UpstreamParts, events: ChangeEvents): Promise<Transport> {
+async function kafka({ config, clock, logger }: UpstreamParts, outage: () => string): Promise<Transport> {
   const { KafkaTransport } = await import('./upstream/kafka-transport.ts');
   return new KafkaTransport({
     newBroker: () => openUpstreamBroker(config, clock, logger),
-    outage: () => events.outage(),
+    outage,
     settings: config.upstream,
     kafka: config.kafka,
     deviceId: config.device.id,
@@ -70,37 +70,26 @@ async function collector({ config, clock, logger }: UpstreamParts): Promise<Tran
 /** Rows that have not moved for so long are refused or have no partition: the serial log does not wait for them. */
 const STUCK_MS = 30_000;
 
-export class ChangeEvents {
-  readonly #publisher;
-  readonly #broker;
-  readonly #clock: Clock;
-  #published = -1;
+/** `broker`: undefined if none is configured. */
+export function changeEvents(
+  publisher: { status(): Pick<PublisherStatus, 'waiting' | 'publishedTotal'> },
+  broker: { state(): Pick<BrokerState, 'connected' | 'reason'> } | undefined,
+  clock: Clock,
+) {
+  let published = -1;
   /** When one was published last, or none waited. */
-  #movedMs: number;
-
-  /** `broker`: undefined if none is configured. */
-  constructor(
-    publisher: { status(): Pick<PublisherStatus, 'waiting' | 'publishedTotal'> },
-    broker: { state(): Pick<BrokerState, 'connected' | 'reason'> } | undefined,
-    clock: Clock,
-  ) {
-    this.#publisher = publisher;
-    this.#broker = broker;
-    this.#clock = clock;
-    this.#movedMs = clock.monoMs();
-  }
-
-  busy(): boolean {
-    const { waiting, publishedTotal } = this.#publisher.status();
-    const nowMs = this.#clock.monoMs();
-    if (waiting === 0 || publishedTotal !== this.#published) this.#movedMs = nowMs;
-    this.#published = publishedTotal;
-    return waiting > 0 && this.#broker?.state().connected === true && nowMs - this.#movedMs < STUCK_MS;
-  }
-
+  let movedMs = clock.monoMs();
+  const busy = (): boolean => {
+    const { waiting, publishedTotal } = publisher.status();
+    const nowMs = clock.monoMs();
+    if (waiting === 0 || publishedTotal !== published) movedMs = nowMs;
+    published = publishedTotal;
+    return waiting > 0 && broker?.state().connected === true && nowMs - movedMs < STUCK_MS;
+  };
   /** Why the broker is unreachable; '': it is reachable, or that is unknown. */
-  outage(): string {
-    const broker = this.#broker?.state();
-    return broker === undefined || broker.connected ? '' : broker.reason;
-  }
+  const outage = (): string => {
+    const state = broker?.state();
+    return state === undefined || state.connected ? '' : state.reason;
+  };
+  return { busy, outage };
 }

@@ -51,15 +51,15 @@ export function startWatch(options: WatchOptions) {
       clock.monoMs(),
     ),
   ];
-  const journal = new AlertJournal(clock, logger);
-  const lastKnown = sources.map((source) => new LastKnown(source, logger));
+  const journal = alertJournal(clock, logger);
+  const alertsOfRooms = sources.map((source) => lastKnown(source, logger));
   let round = 0;
   const pass = async (signal: AbortSignal): Promise<number> => {
     if (round % LOOKS_PER_CERTIFICATES === 0) await certificates.look();
     if (round % LOOKS_PER_SOCKETS === 0) closedSockets = await findClosedSockets();
     round += 1;
     await line?.look();
-    if (!signal.aborted) journal.look([...lastKnown.flatMap((source) => source.alerts()), ...alerts()]);
+    if (!signal.aborted) journal([...alertsOfRooms.flatMap((known) => known()), ...alerts()]);
     return PERIOD_MS;
   };
   const failures = new FailureLog(logger, 'the watch of the hub failed', 'the watch of the hub works again');
@@ -156,25 +156,18 @@ export class LineWatch {
 }
 
 /** If a source cannot report its alerts (its file cannot be read), it keeps its last ones, and the other sources still report theirs. */
-class LastKnown implements AlertSource {
-  readonly #source: AlertSource;
-  readonly #failures: FailureLog;
-  #last: readonly Alert[] = [];
-
-  constructor(source: AlertSource, logger: Logger) {
-    this.#source = source;
-    this.#failures = new FailureLog(logger, 'alerts could not be checked', 'alerts can be checked again');
-  }
-
-  alerts(): readonly Alert[] {
+function lastKnown(source: AlertSource, logger: Logger): () => readonly Alert[] {
+  const failures = new FailureLog(logger, 'alerts could not be checked', 'alerts can be checked again');
+  let last: readonly Alert[] = [];
+  return () => {
     try {
-      this.#last = this.#source.alerts();
-      this.#failures.recovered();
+      last = source.alerts();
+      failures.recovered();
     } catch (error) {
-      this.#failures.failed(messageOf(error));
+      failures.failed(messageOf(error));
     }
-    return this.#last;
-  }
+    return last;
+  };
 }
 
 /** An alert that fires again within so long is still the same alert: at most two lines in this time. */
@@ -186,39 +179,31 @@ interface Reported {
 }
 
 /** Alerts in the operator's log: one line when one fires, one when it has ended, however often they are read. */
-class AlertJournal {
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+function alertJournal(clock: Clock, logger: Logger): (alerts: readonly Alert[]) => void {
   /** By name: at most one for each rule. */
-  readonly #reported = new Map<string, Reported>();
-
-  constructor(clock: Clock, logger: Logger) {
-    this.#clock = clock;
-    this.#logger = logger;
-  }
-
-  look(alerts: readonly Alert[]): void {
-    const nowMs = this.#clock.monoMs();
+  const reported = new Map<string, Reported>();
+  return (alerts) => {
+    const nowMs = clock.monoMs();
     for (const alert of alerts) {
-      const known = this.#reported.get(alert.name);
+      const known = reported.get(alert.name);
       if (known !== undefined) {
         known.seenMs = nowMs;
         continue;
       }
-      this.#reported.set(alert.name, { firedMs: nowMs - alert.forSeconds * 1_000, seenMs: nowMs });
-      this.#fired(alert);
+      reported.set(alert.name, { firedMs: nowMs - alert.forSeconds * 1_000, seenMs: nowMs });
+      logFired(logger, alert);
     }
-    for (const [name, { firedMs, seenMs }] of this.#reported) {
+    for (const [name, { firedMs, seenMs }] of reported) {
       if (nowMs - seenMs < QUIET_MS) continue;
-      this.#reported.delete(name);
-      this.#logger.info('alert ended', { alert: name, lasted_s: Math.floor((seenMs - firedMs) / 1_000) });
+      reported.delete(name);
+      logger.info('alert ended', { alert: name, lasted_s: Math.floor((seenMs - firedMs) / 1_000) });
     }
-  }
+  };
+}
 
-  #fired({ name, severity, summary }: Alert): void {
-    const fields = { alert: name, severity, summary };
-    if (severity === 'critical') this.#logger.error('alert fired', fields);
-    else if (severity === 'warning') this.#logger.warn('alert fired', fields);
-    else this.#logger.info('alert fired', fields);
-  }
+function logFired(logger: Logger, { name, severity, summary }: Alert): void {
+  const fields = { alert: name, severity, summary };
+  if (severity === 'critical') logger.error('alert fired', fields);
+  else if (severity === 'warning') logger.warn('alert fired', fields);
+  else logger.info('alert fired', fields);
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
-import { ConsoleFiles } from './console-files.ts';
+import { consoleFiles } from './console-files.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
 const page = '<!doctype html><title>Lineside</title>';
@@ -141,10 +141,10 @@ describe('the console', () => {
     const dir = join(temporaryDirectory(t), 'console');
     mkdirSync(dir);
     writeFileSync(join(dir, 'index.html'), page.repeat(50));
-    const files = new ConsoleFiles(dir);
-    const { gzipped, bytes } = await files.file('index.html');
+    const fileOf = consoleFiles(dir);
+    const { gzipped, bytes } = await fileOf('index.html');
     assert.deepEqual(gunzipSync(gzipped ?? ''), bytes);
     rmSync(dir, { recursive: true });
-    assert.equal((await files.file('index.html')).bytes, bytes);
+    assert.equal((await fileOf('index.html')).bytes, bytes);
   });
 });

@@ -34,19 +34,14 @@ export interface ConsoleFile {
   readonly etag: string;
 }
 
-export class ConsoleFiles {
-  readonly #files: () => Promise<ReadonlyMap<string, ConsoleFile>>;
-
-  constructor(dir: string) {
-    this.#files = once(() => readAll(dir).catch(unreadable));
-  }
-
-  /** NOT_FOUND: there is no such file, or no console. */
-  async file(name: string): Promise<ConsoleFile> {
-    const file = (await this.#files()).get(name);
+/** NOT_FOUND: there is no such file, or no console. */
+export function consoleFiles(dir: string): (name: string) => Promise<ConsoleFile> {
+  const files = once(() => readAll(dir).catch(unreadable));
+  return async (name) => {
+    const file = (await files()).get(name);
     if (file === undefined) throw new LinesideError('NOT_FOUND', 'the console has no such file');
     return file;
-  }
+  };
 }
 
 function unreadable(error: unknown): never {

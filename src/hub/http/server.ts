@@ -16,10 +16,10 @@ import { authenticatorBy } from './access.ts';
 import { buildApp, stopping } from './app.ts';
 import { BodyBudget } from './bodies.ts';
 import { type ConnectionEvents, Connections } from './connections.ts';
-import { ConsoleFiles } from './console-files.ts';
+import { consoleFiles } from './console-files.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, STOP_GRACE_MS, timeLimits } from './limits.ts';
 import { LineCalls } from './line/line-calls.ts';
-import { LineHistory } from './line/line-history.ts';
+import { startLineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/line-log.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
@@ -49,7 +49,7 @@ export async function startHttpServer(parts: HttpParts) {
   const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const line = new LineCalls(parts.line, clock);
-  const history = new LineHistory((signal) => line.status(signal), clock);
+  const history = startLineHistory((signal) => line.status(signal), clock);
   const streams = new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason));
   const metrics = new Metrics({
     ...parts,
@@ -67,7 +67,7 @@ export async function startHttpServer(parts: HttpParts) {
     line,
     history,
     streams,
-    console: new ConsoleFiles(parts.consoleDir),
+    consoleFile: consoleFiles(parts.consoleDir),
     authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
     maxImportBytes: config.http.maxImportBytes,

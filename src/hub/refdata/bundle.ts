@@ -8,7 +8,7 @@ import { type Author, isWider, type JsonObject } from '../outbox/event.ts';
 import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
-import type { DataCheck, Validators } from './json-schema.ts';
+import type { DataCheck, dataChecks } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
 
@@ -48,7 +48,7 @@ export class ImportRun {
   readonly #actor: Actor;
   readonly #afterItem: () => void;
   readonly #sql: ReturnType<typeof dictionaryStatements>;
-  readonly #validators: Validators;
+  readonly #checkOf: ReturnType<typeof dataChecks>;
   readonly #writer: RecordWriter;
   /** By name; undefined: there is none for this actor. */
   readonly #targets = new Map<string, Target | undefined>();
@@ -56,12 +56,12 @@ export class ImportRun {
   readonly #counts = { created: 0, updated: 0, closed: 0, unchanged: 0 };
 
   /** `afterItem`: throws to abort the run. */
-  constructor(change: Change, actor: Actor, validators: Validators, afterItem: () => void) {
+  constructor(change: Change, actor: Actor, checkOf: ReturnType<typeof dataChecks>, afterItem: () => void) {
     this.#change = change;
     this.#actor = actor;
     this.#afterItem = afterItem;
     this.#sql = dictionaryStatements(change.connection);
-    this.#validators = validators;
+    this.#checkOf = checkOf;
     this.#writer = new RecordWriter(change.connection, 'dictionary.bulk_imported');
   }
 
@@ -121,7 +121,7 @@ export class ImportRun {
     const target =
       head === undefined || !isVisible(this.#actor, head.scope)
         ? undefined
-        : { head, check: this.#validators.of(head.id, head.version), labels: new Map<string, string>() };
+        : { head, check: this.#checkOf(head.id, head.version), labels: new Map<string, string>() };
     this.#targets.set(name, target);
     return target;
   }

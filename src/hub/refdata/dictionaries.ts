@@ -193,7 +193,7 @@ export function schemaFaults(schema: JsonObject): readonly string[] {
   return 'faults' in compiled ? compiled.faults : [];
 }
 
-/** For changes of records; Validators read the schema. */
+/** For changes of records; dataChecks reads the schema. */
 export type DictionaryHead = Pick<StoredDictionary, 'id' | 'name' | 'scope' | 'version'>;
 
 export interface StoredDictionary extends DictionaryRow {

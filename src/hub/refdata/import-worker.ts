@@ -5,7 +5,7 @@ import { isStopRequested, serve } from '../../shared/storage/worker-serve.ts';
 import { ImportConnection } from '../outbox/refdata-file.ts';
 import { type ImportCalls, type ImportRequest, ImportRun } from './bundle.ts';
 import type { ImportResult } from './face.ts';
-import { unlimited, Validators } from './json-schema.ts';
+import { dataChecks, unlimited } from './json-schema.ts';
 
 /** Grows in place, so that a bundle is in memory once. */
 let bundle = new ArrayBuffer(0);
@@ -28,7 +28,7 @@ function run({ path, maxBytes, wallMs, actor, author, format }: ImportRequest): 
   const connection = new ImportConnection(path, maxBytes, clock);
   try {
     return connection.change(author, (change) =>
-      new ImportRun(change, actor, new Validators(change.connection, unlimited), throwIfStopped).run(
+      new ImportRun(change, actor, dataChecks(change.connection, unlimited), throwIfStopped).run(
         format,
         new Uint8Array(bundle),
       ),

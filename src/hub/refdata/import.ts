@@ -11,7 +11,7 @@ import type { ChangeStore } from '../outbox/change-store.ts';
 import { reasonFaults } from '../outbox/event.ts';
 import { type ImportCalls, ImportRun, importAudit } from './bundle.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { Validators } from './json-schema.ts';
+import { dataChecks } from './json-schema.ts';
 import { refuseFaults } from './refusals.ts';
 
 export interface ImportOptions {
@@ -149,7 +149,7 @@ export class Imports {
         const throwIfTooLong = (): void => {
           if (clock.monoMs() > untilMs) throw tooLong;
         };
-        return new ImportRun(change, actor, new Validators(change.connection), throwIfTooLong).run(
+        return new ImportRun(change, actor, dataChecks(change.connection), throwIfTooLong).run(
           format,
           Buffer.concat(parts),
         );

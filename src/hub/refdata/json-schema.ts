@@ -303,34 +303,26 @@ const maxKept = 100;
 const anyObject: DataCheck = () => [];
 
 /** The checks of dictionaries' schemas, compiled once for each version of a dictionary, on one connection. */
-export class Validators {
-  readonly #schema;
-  readonly #limited: TimeLimit | undefined;
+export function dataChecks(connection: Connection, limited?: TimeLimit) {
+  const schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
   /** By id and version, in the order of their last use. */
-  readonly #kept = new Map<string, DataCheck>();
-
-  constructor(connection: Connection, limited?: TimeLimit) {
-    this.#schema = connection.prepare<[number], string | null>('SELECT schema FROM dictionaries WHERE id = ?').pluck();
-    this.#limited = limited;
-  }
-
-  /** Only for a committed dictionary, because it is cached. */
-  of(id: number, version: number): DataCheck {
-    const key = `${id}:${version}`;
-    const check = this.#kept.get(key) ?? this.#compiled(id);
-    this.#kept.delete(key);
-    this.#kept.set(key, check);
-    const oldest = this.#kept.keys().next();
-    if (this.#kept.size > maxKept && oldest.done !== true) this.#kept.delete(oldest.value);
-    return check;
-  }
-
-  #compiled(id: number): DataCheck {
-    const text = this.#schema.get(id);
+  const kept = new Map<string, DataCheck>();
+  const compiled = (id: number): DataCheck => {
+    const text = schema.get(id);
     if (text === undefined || text === null) return anyObject;
-    const compiled = compileSchema(JSON.parse(text) as JsonObject, '/schema', this.#limited);
-    if ('check' in compiled) return compiled.check;
+    const result = compileSchema(JSON.parse(text) as JsonObject, '/schema', limited);
+    if ('check' in result) return result.check;
     // An older lineside or a less busy machine accepted it: data that cannot be checked is refused.
-    return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${compiled.faults[0]}`];
-  }
+    return () => [`/data cannot be checked: the schema of its dictionary does not compile: ${result.faults[0]}`];
+  };
+  /** Only for a committed dictionary, because it is cached. */
+  return (id: number, version: number): DataCheck => {
+    const key = `${id}:${version}`;
+    const check = kept.get(key) ?? compiled(id);
+    kept.delete(key);
+    kept.set(key, check);
+    const oldest = kept.keys().next();
+    if (kept.size > maxKept && oldest.done !== true) kept.delete(oldest.value);
+    return check;
+  };
 }

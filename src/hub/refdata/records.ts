@@ -9,7 +9,7 @@ import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '..
 import type { Dictionaries, DictionaryHead } from './dictionaries.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
 import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
-import { Validators } from './json-schema.ts';
+import { dataChecks } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
 import { Faults, quotedName, refuseFaults, requireVersion } from './refusals.ts';
 
@@ -27,14 +27,14 @@ export class Records {
   readonly #store: ChangeStore;
   readonly #dictionaries: Dictionaries;
   readonly #writer: RecordWriter;
-  readonly #validators: Validators;
+  readonly #checkOf: ReturnType<typeof dataChecks>;
   readonly #sql: ReturnType<typeof readStatements>;
 
   constructor(store: ChangeStore, dictionaries: Dictionaries) {
     this.#store = store;
     this.#dictionaries = dictionaries;
     this.#writer = new RecordWriter(store.connection, 'dictionary.changed');
-    this.#validators = new Validators(store.connection);
+    this.#checkOf = dataChecks(store.connection);
     this.#sql = readStatements(store.connection);
   }
 
@@ -82,7 +82,7 @@ export class Records {
     return this.#store.commitShared({ changedBy: actor.name, changeReason }, (change) => {
       const head = this.#dictionaries.head(actor, dictionary);
       const bySchema =
-        checked.fault === undefined ? this.#validators.of(head.id, head.version)(data, checked.text.length) : [];
+        checked.fault === undefined ? this.#checkOf(head.id, head.version)(data, checked.text.length) : [];
       refuseFaults('the record cannot be written', [...early, ...bySchema]);
       const newest = this.#writer.newest(head, businessKey);
       mayChange(newest, change.stamp.txTime);

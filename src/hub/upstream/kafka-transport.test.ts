@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import type { Broker, BrokerListener, BrokerState, Offered, Outcome, OutgoingMessage } from '../kafka/face.ts';
-import { ChangeEvents } from '../log-shipping.ts';
+import { changeEvents } from '../log-shipping.ts';
 import { KafkaTransport, type KafkaTransportOptions } from './kafka-transport.ts';
 
 class FakeBroker implements Broker {
@@ -203,7 +203,7 @@ describe('change events', () => {
     const clock = new FakeClock();
     const now = { waiting: 0, publishedTotal: 0 };
     let broker = { connected: true, reason: '' };
-    const events = new ChangeEvents({ status: () => now }, { state: () => broker }, clock);
+    const events = changeEvents({ status: () => now }, { state: () => broker }, clock);
     assert.equal(events.busy(), false);
     now.waiting = 5;
     assert.equal(events.busy(), true);
@@ -218,7 +218,7 @@ describe('change events', () => {
     assert.equal(events.busy(), true);
     broker = { connected: false, reason: 'unreachable' };
     assert.deepEqual([events.busy(), events.outage()], [false, 'unreachable']);
-    const unconfigured = new ChangeEvents({ status: () => now }, undefined, clock);
+    const unconfigured = changeEvents({ status: () => now }, undefined, clock);
     assert.deepEqual([unconfigured.busy(), unconfigured.outage()], [false, '']);
   });
 });

@@ -1,6 +1,7 @@
 /** Status of the shipper of the serial log, and the device's own alerts about it: a rule table. Pure. */
 import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
 import { RollingIncrease } from '../../shared/base/rolling-increase.ts';
+import type { UpstreamStats } from './upstream-stats.ts';
 
 export type UpstreamState =
   | 'off'
@@ -17,7 +18,7 @@ export type UpstreamState =
   /** The remote refuses what it is sent. */
   | 'refused';
 
-export interface UpstreamStatus {
+export interface UpstreamStatus extends Readonly<UpstreamStats['counters']> {
   readonly to: 'off' | 'kafka' | 'collector';
   readonly state: UpstreamState;
   /** Why it waits; '' when it does not. */
@@ -27,18 +28,6 @@ export interface UpstreamStatus {
   readonly lagEntries: number;
   /** Seconds since the oldest entry that was not sent was stored, as far as this process has seen; 0: nothing waits. */
   readonly oldestUnsentAgeS: number;
-  /** Since the start of the process, as are all that follow but the position and the budget. */
-  readonly sentEntries: number;
-  /** Bytes of the serial line in the entries sent. */
-  readonly sentBytes: number;
-  /** Bytes on the link: compressed, with what the protocol adds, and whatever had to be sent again. */
-  readonly wireBytes: number;
-  readonly batches: number;
-  /** Batches that were not stored at the first try, and were sent again. */
-  readonly repeatedBatches: number;
-  readonly gapsSent: number;
-  /** Entries in the gaps that were sent: the central side will never have them. */
-  readonly entriesLost: number;
   /** Of the last 24 h of running time. */
   readonly budgetUsedBytes: number;
   /** 0: none. */

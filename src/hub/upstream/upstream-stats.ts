@@ -15,13 +15,18 @@ const causes: Readonly<Record<number, string>> = {
 export class UpstreamStats {
   readonly #logger: Logger;
   readonly #transport: Transport['name'];
+  /** Since the start of the process. */
   readonly counters = {
     sentEntries: 0,
+    /** Bytes of the serial line in the entries sent. */
     sentBytes: 0,
+    /** Bytes on the link: compressed, with what the protocol adds, and whatever had to be sent again. */
     wireBytes: 0,
     batches: 0,
+    /** Batches that were not stored at the first try, and were sent again. */
     repeatedBatches: 0,
     gapsSent: 0,
+    /** Entries in the gaps that were sent: the central side will never have them. */
     entriesLost: 0,
   };
   readonly line: FailureLog;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { lineside } from '../../../shared/proto/services.ts';
-import { LineHistory } from './line-history.ts';
+import { startLineHistory } from './line-history.ts';
 
 interface Said {
   uptimeMs: number;
@@ -32,7 +32,7 @@ function sample(t: TestContext) {
       ...(kernel !== undefined && { kernel }),
     });
   };
-  const history = new LineHistory(status, clock);
+  const history = startLineHistory(status, clock);
   t.after(() => history.stop());
   /** What the line says when it is asked next, ten seconds later. */
   const next = async (now: Said | undefined): Promise<void> => {

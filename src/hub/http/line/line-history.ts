@@ -15,42 +15,31 @@ interface Sample {
   readonly figures: readonly number[];
 }
 
-export class LineHistory {
-  readonly #status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>;
-  readonly #clock: Clock;
-  readonly #loop: Loop;
-  readonly #samples: Sample[] = [];
-  #before: LineNumbers | undefined;
-
-  /** `status` rejects if the line does not answer. */
-  constructor(status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>, clock: Clock) {
-    this.#status = status;
-    this.#clock = clock;
-    this.#loop = new Loop({ pass: (signal) => this.#sample(signal), clock });
-    this.#loop.start();
-  }
-
-  /** As the HTTP interface has it: age in seconds, then the figures; oldest first. */
-  samples() {
-    const nowMs = this.#clock.monoMs();
-    const samples = this.#samples.map(({ atMs, figures }) => [Math.round((nowMs - atMs) / 1_000), ...figures]);
-    return { intervalS: INTERVAL_MS / 1_000, samples };
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
-  }
-
+/** `status` rejects if the line does not answer. */
+export function startLineHistory(status: (signal: AbortSignal) => Promise<lineside.v1.LineStatus>, clock: Clock) {
+  const kept: Sample[] = [];
+  let before: LineNumbers | undefined;
   /** If the line does not answer, there is no sample, and no interval that ends with the next one. */
-  async #sample(signal: AbortSignal): Promise<number> {
-    const now = await this.#status(signal).then(statusNumbers, () => undefined);
-    if (this.#before !== undefined && now !== undefined) {
-      this.#samples.push({ atMs: this.#clock.monoMs(), figures: figuresOf(this.#before, now) });
-      if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
+  const pass = async (signal: AbortSignal): Promise<number> => {
+    const now = await status(signal).then(statusNumbers, () => undefined);
+    if (before !== undefined && now !== undefined) {
+      kept.push({ atMs: clock.monoMs(), figures: figuresOf(before, now) });
+      if (kept.length > MAX_SAMPLES) kept.shift();
     }
-    this.#before = now;
+    before = now;
     return INTERVAL_MS;
-  }
+  };
+  const loop = new Loop({ pass, clock });
+  loop.start();
+  return {
+    /** As the HTTP interface has it: age in seconds, then the figures; oldest first. */
+    samples() {
+      const nowMs = clock.monoMs();
+      const samples = kept.map(({ atMs, figures }) => [Math.round((nowMs - atMs) / 1_000), ...figures]);
+      return { intervalS: INTERVAL_MS / 1_000, samples };
+    },
+    stop: () => loop.stop(),
+  };
 }
 
 type Count = 'rxBytes' | 'txBytes' | 'rxDroppedPackets' | 'txFailedPackets';

@@ -24,35 +24,27 @@ import {
 } from './metric-tables.ts';
 
 /** How long an import or a large answer blocks all others: the maximum of the current window and the one before, for every scrape. */
-class EventLoopLag {
-  readonly #clock: Clock;
-  /** Without a timer of its own, which would wake an idle hub. */
-  readonly #delays = monitorEventLoopDelay({ samplePerIteration: true });
-  #windowAtMs: number;
-  #before = 0;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#windowAtMs = clock.monoMs();
-    this.#delays.enable();
-    // The first iteration counts with its wait: it must not be a long one.
-    setImmediate(() => undefined);
-  }
-
-  seconds(): number {
-    const now = this.#delays.max / 1e9;
-    const longest = Math.max(now, this.#before);
-    if (this.#clock.monoMs() - this.#windowAtMs >= HOLD_WINDOW_MS) {
-      this.#windowAtMs = this.#clock.monoMs();
-      this.#before = now;
-      this.#delays.reset();
-    }
-    return longest;
-  }
-
-  stop(): void {
-    this.#delays.disable();
-  }
+function watchHolds(clock: Clock) {
+  // Without a timer of its own, which would wake an idle hub.
+  const delays = monitorEventLoopDelay({ samplePerIteration: true });
+  let windowAtMs = clock.monoMs();
+  let before = 0;
+  delays.enable();
+  // The first iteration counts with its wait: it must not be a long one.
+  setImmediate(() => undefined);
+  return {
+    seconds(): number {
+      const now = delays.max / 1e9;
+      const longest = Math.max(now, before);
+      if (clock.monoMs() - windowAtMs >= HOLD_WINDOW_MS) {
+        windowAtMs = clock.monoMs();
+        before = now;
+        delays.reset();
+      }
+      return longest;
+    },
+    stop: () => delays.disable(),
+  };
 }
 
 export interface MetricSources {
@@ -87,13 +79,13 @@ export class Metrics {
   readonly #registry = new Registry();
   readonly #requests: Counter<'route' | 'method' | 'status'>;
   readonly #seconds: Histogram<'route'>;
-  readonly #holds: EventLoopLag;
+  readonly #holds: ReturnType<typeof watchHolds>;
   readonly #read: () => Promise<void>;
   #rendering: Promise<string> | undefined;
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
-    this.#holds = new EventLoopLag(sources.clock);
+    this.#holds = watchHolds(sources.clock);
     const registers = [this.#registry];
     this.#requests = new Counter({
       name: 'lineside_http_requests_total',

@@ -13,11 +13,11 @@ import type { Refdata } from '../../refdata/refdata.ts';
 import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookAdmin } from '../../webhooks/webhooks.ts';
 import { type Access, type Authenticator, type Caller } from '../access.ts';
-import type { ConsoleFiles } from '../console-files.ts';
+import type { ConsoleFile } from '../console-files.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
 import type { LineCalls } from '../line/line-calls.ts';
-import type { LineHistory } from '../line/line-history.ts';
+import type { startLineHistory } from '../line/line-history.ts';
 import type { LogStreams } from '../line/line-log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type Answer, common, Headers, reading, writing } from '../schemas/answers.ts';
@@ -38,9 +38,9 @@ export interface HubParts {
 
 export interface RouteParts extends HubParts {
   readonly line: LineCalls;
-  readonly history: Pick<LineHistory, 'samples'>;
+  readonly history: Pick<ReturnType<typeof startLineHistory>, 'samples'>;
   readonly streams: LogStreams;
-  readonly console: ConsoleFiles;
+  readonly consoleFile: (name: string) => Promise<ConsoleFile>;
   readonly authenticate: Authenticator;
   readonly metrics: Metrics;
   readonly maxImportBytes: number;

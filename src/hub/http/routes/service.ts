@@ -56,7 +56,7 @@ export function serviceRoutes(routes: Routes, { metrics, version, deviceId, trou
 
 const CONSOLE = '/console/';
 
-export function consoleRoutes(routes: Routes, { console: files }: RouteParts): void {
+export function consoleRoutes(routes: Routes, { consoleFile }: RouteParts): void {
   const route = routes('console');
   for (const [name, id] of [
     ['GET /', 'goToConsole'],
@@ -75,14 +75,14 @@ export function consoleRoutes(routes: Routes, { console: files }: RouteParts): v
     headers: Headers.known,
     answer: { what: 'The page.', raw: ['text/html', { type: 'string' }] },
     problems: ['NOT_FOUND'],
-    handle: async ({ request, reply }) => sendFile(request, reply, await files.file('index.html')),
+    handle: async ({ request, reply }) => sendFile(request, reply, await consoleFile('index.html')),
   });
   route('GET /console/:file', 'open', {
     id: 'getConsoleFile',
     summary: 'A file of the console',
     headers: Headers.known,
     answer: { what: 'The file.', raw: ['*/*', { type: 'string' }] },
-    handle: async ({ request, reply, params }) => sendFile(request, reply, await files.file(params.file)),
+    handle: async ({ request, reply, params }) => sendFile(request, reply, await consoleFile(params.file)),
   });
 }
 

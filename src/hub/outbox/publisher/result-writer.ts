@@ -51,14 +51,14 @@ interface Result {
 export class ResultWriter {
   readonly #o: ResultWriterOptions;
   readonly #batches: BatchWriter<Result>;
-  readonly #rejects: RejectLog;
+  readonly #logRefusal: ReturnType<typeof rejectLog>;
   #restUntilMs = 0;
   publishedTotal = 0;
 
   constructor(options: ResultWriterOptions) {
     const { clock, logger } = options;
     this.#o = options;
-    this.#rejects = new RejectLog(clock, logger);
+    this.#logRefusal = rejectLog(clock, logger);
     this.#batches = new BatchWriter<Result>({
       what: 'acknowledgements',
       maxBatch,
@@ -74,7 +74,7 @@ export class ResultWriter {
   add(update: RowUpdate): void {
     const { clock } = this.#o;
     this.#batches.add({ update, wallMs: clock.wallMs(), monoMs: clock.monoMs() });
-    this.#rejects.note(update);
+    this.#logRefusal(update);
   }
 
   /** Other events of the keys whose marks are delayed may wait now. */
@@ -162,34 +162,25 @@ const quietMs = 3_600_000;
 const maxReasons = 20;
 
 /** Logs refusals: a line for each kind of reason, not for each row or attempt. */
-export class RejectLog {
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+export function rejectLog(clock: Clock, logger: Logger) {
   /** By whether it is dead, and the reason without numbers: when it last occurred, monotonic. */
-  readonly #seen = new Map<string, number>();
-
-  constructor(clock: Clock, logger: Logger) {
-    this.#clock = clock;
-    this.#logger = logger;
-  }
-
+  const seen = new Map<string, number>();
+  const hasRoom = (nowMs: number): boolean => {
+    for (const [about, seenMs] of seen) if (nowMs - seenMs >= quietMs) seen.delete(about);
+    return seen.size < maxReasons;
+  };
   /** Keys of records are not logged. */
-  note({ kind, id, refusal }: Pick<RowUpdate, 'kind' | 'id' | 'refusal'>): void {
+  return ({ kind, id, refusal }: Pick<RowUpdate, 'kind' | 'id' | 'refusal'>): void => {
     if (refusal === undefined) return;
     const { reason } = refusal;
-    const nowMs = this.#clock.monoMs();
+    const nowMs = clock.monoMs();
     const about = `${kind === 'dead'} ${reason.replaceAll(/\d+/g, '')}`;
-    const seenMs = this.#seen.get(about);
-    if (seenMs === undefined && !this.#hasRoom(nowMs)) return;
-    this.#seen.set(about, nowMs);
+    const seenMs = seen.get(about);
+    if (seenMs === undefined && !hasRoom(nowMs)) return;
+    seen.set(about, nowMs);
     if (seenMs !== undefined && nowMs - seenMs < quietMs) return;
     const fields = { outboxId: id, ...refusal };
-    if (kind === 'dead') this.#logger.error('a change cannot be published: it is a dead letter', fields);
-    else this.#logger.warn('the broker refuses a change: it and later ones of its key wait', fields);
-  }
-
-  #hasRoom(nowMs: number): boolean {
-    for (const [about, seenMs] of this.#seen) if (nowMs - seenMs >= quietMs) this.#seen.delete(about);
-    return this.#seen.size < maxReasons;
-  }
+    if (kind === 'dead') logger.error('a change cannot be published: it is a dead letter', fields);
+    else logger.warn('the broker refuses a change: it and later ones of its key wait', fields);
+  };
 }
