@@ -140,7 +140,8 @@ function addIdentityCommands(program: Command, { io }: LocalShell): void {
         });
       }
       // Addresses stay: a box set up with a fixed one is called by it.
-      const addresses = found.kind === 'whole' ? found.identity.names.filter(isFixedAddress) : [];
+      const isFixed = (name: string): boolean => /^[\d.]+$|:/.test(name) && name !== '127.0.0.1' && name !== '::1';
+      const addresses = found.kind === 'whole' ? found.identity.names.filter(isFixed) : [];
       make(
         box,
         options,
@@ -149,10 +150,6 @@ function addIdentityCommands(program: Command, { io }: LocalShell): void {
         addresses,
       );
     });
-}
-
-function isFixedAddress(name: string): boolean {
-  return /^[\d.]+$|:/.test(name) && name !== '127.0.0.1' && name !== '::1';
 }
 
 function hostnameOf(box: Box, options: IdentityOptions): string {

@@ -108,9 +108,7 @@ export function* tarEntryPieces(entry: TarEntry, content: Iterable<Buffer>): Gen
   yield Buffer.alloc(tarPadding(entry.bytes));
 }
 
-export function* tarPieces(
-  entries: readonly (TarEntry & { readonly content: () => Iterable<Buffer> })[],
-): Generator<Buffer, void, void> {
+export function* tarPieces(entries: readonly (TarEntry & { readonly content: () => Iterable<Buffer> })[]) {
   for (const entry of entries) yield* tarEntryPieces(entry, entry.content());
   yield Buffer.alloc(tarEndBytes);
 }
@@ -166,9 +164,7 @@ export class Cursor {
 }
 
 /** The entries in order; the content of an entry must be read before the next entry is requested. Nothing may follow the end. */
-export function* tarEntries(
-  cursor: Cursor,
-): Generator<{ readonly entry: TarEntry; readonly content: Iterable<Buffer> }, void, void> {
+export function* tarEntries(cursor: Cursor) {
   for (;;) {
     const entry = parseHeader(cursor.take(blockBytes));
     if (entry === undefined) break;

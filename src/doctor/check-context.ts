@@ -109,10 +109,7 @@ export async function readContext(options: ContextOptions): Promise<CheckContext
   return { clock, env, roots: machineRoots, version, isRoot, configFile: judged, config, hubDir, isUnits, tokens };
 }
 
-async function readConfiguration(
-  named: string | undefined,
-  env: Environment,
-): Promise<{ configFile: ConfigFile; config: Config | undefined }> {
+async function readConfiguration(named: string | undefined, env: Environment) {
   const wanted = named ?? env['LINESIDE_CONFIG'];
   const file = resolve(wanted ?? usualConfigFile);
   const read = await readSafely(file);
@@ -134,7 +131,7 @@ async function readConfiguration(
     return unread('unparsable', `${where}: ${messageOf(error).split('\n')[0] ?? ''}`);
   }
   const { config, settings, faults } = parseConfig(table, env);
-  const kind = read.kind === 'text' ? 'read' : 'defaults';
+  const kind = read.kind === 'text' ? ('read' as const) : ('defaults' as const);
   // As the service makes it: a collector identifies the box by it.
   const device = { ...config.device, id: config.device.id === '' ? ownDeviceId() : config.device.id };
   return { configFile: { file, kind, trouble: '', faults, settings }, config: { ...config, device } };

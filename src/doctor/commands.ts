@@ -87,7 +87,8 @@ interface Work {
 }
 
 async function doWork(io: CliIo, version: string, { named, target }: Work): Promise<void> {
-  endWithParent(io.stdin);
+  // The child does not outlive its parent, even if a thread hangs.
+  io.stdin.once('end', () => process.kill(process.pid, 'SIGKILL')).resume();
   const say = (value: unknown): void => void io.stdout.write(`${JSON.stringify(value)}\n`);
   const options = { named, env: io.env, clock: io.clock, version };
   if (target === undefined) {
@@ -227,10 +228,4 @@ export function inChild({ clock, work, limitMs, onLine, stop }: ChildOptions): P
     child.once('error', () => give('it could not be started'));
     child.once('close', (status, signal) => give(`it ended (${signal ?? `status ${status ?? ''}`})`));
   });
-}
-
-/** The child does not outlive its parent, even if a thread hangs. */
-function endWithParent(stdin: NodeJS.ReadableStream): void {
-  stdin.once('end', () => process.kill(process.pid, 'SIGKILL'));
-  stdin.resume();
 }

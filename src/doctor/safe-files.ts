@@ -112,13 +112,8 @@ export interface ToolLimits {
 
 const stderrLimitBytes = 16 * 1024;
 
-export function runTool(
-  clock: Clock,
-  program: string,
-  args: readonly string[],
-  limits: ToolLimits,
-): Promise<ToolAnswer> {
-  return new Promise((resolve) => {
+export function runTool(clock: Clock, program: string, args: readonly string[], limits: ToolLimits) {
+  return new Promise<ToolAnswer>((resolve) => {
     const [out, err] = [new Tail(limits.limitBytes), new Tail(stderrLimitBytes)];
     const child = spawn(program, args, {
       stdio: ['ignore', 'pipe', 'pipe'],

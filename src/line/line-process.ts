@@ -9,7 +9,7 @@ import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check, HealthReport } from '../shared/host/health-report.ts';
 import { grpcAnswers, probedAddress } from '../shared/host/probe.ts';
-import { type OnStop, type ServiceProcess, type ServiceStart, startParts } from '../shared/host/service-process.ts';
+import { type OnStop, type ServiceStart, startParts } from '../shared/host/service-process.ts';
 import { lineStatus } from '../shared/host/status-text.ts';
 import { startGrpcServers } from './grpc/server.ts';
 import { openSerialLog } from './log/serial-log.ts';
@@ -31,13 +31,8 @@ const LONG_STOP_MS = 3_000;
 /** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to get the answer. */
 const SEND_GRACE_MS = 500;
 
-export interface LineProcess extends ServiceProcess {
-  /** Takes what needs no new port and no new listener; answers the keys it could not take. */
-  configure(config: Config): Promise<readonly string[]>;
-}
-
 /** Its stop ends streams with UNAVAILABLE, closes the port, commits the log. */
-export function startLine(start: ServiceStart): Promise<LineProcess> {
+export function startLine(start: ServiceStart) {
   return startParts(start.logger, async (onStop) => {
     const built = await build(start, onStop);
     // Collects garbage before the heap grows, and gives memory back: 100 clients that do not read took 100 MB without it,
@@ -48,6 +43,7 @@ export function startLine(start: ServiceStart): Promise<LineProcess> {
     // Node's modules, and the worker compiled them all again and kept 1 MB of it.
     setFlagsFromString('--optimize-for-size');
     const { log, owner, servers } = built;
+    /** Takes what needs no new port and no new listener; answers the keys it could not take. */
     const configure = async (changed: Config): Promise<readonly string[]> => {
       const notTaken = await servers.configure(changed);
       log.limit(changed.log);

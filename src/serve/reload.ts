@@ -12,7 +12,7 @@ import { crossCheck } from '../shared/config/cross-checks.ts';
 import { isExposed } from '../shared/config/exposure.ts';
 import { camel, type Reload } from '../shared/config/key.ts';
 import type { Loaded } from '../shared/config/load.ts';
-import type { Fault, Settings } from '../shared/config/values.ts';
+import type { Settings } from '../shared/config/values.ts';
 
 const FAULTY = 'CONFIGURATION FAULTY (see the journal), the old one is in use';
 
@@ -139,19 +139,11 @@ function contents(file: string): Buffer {
 
 type InForce = Pick<Loaded, 'config' | 'settings' | 'unused'>;
 
-interface ReloadPlan {
-  /** The configuration that the line applies now: as before, with the live keys changed. */
-  readonly config: Config;
-  /** Its settings, to compare the next reload with. */
-  readonly settings: Settings;
-  readonly live: readonly string[];
-  readonly hub: readonly string[];
-  readonly restart: readonly string[];
-  /** Why live keys are among those that need a restart: they conflict with others that do. */
-  readonly conflicts: readonly Fault[];
-}
-
-export function planReload(before: InForce, after: InForce): ReloadPlan {
+/**
+ * `config`: what the line applies now, as before, with the live keys changed; `settings`: its settings, to compare the next reload
+ * with; `conflicts`: why live keys are among those that need a restart, since they conflict with others that do.
+ */
+export function planReload(before: InForce, after: InForce) {
   const changed = keys.filter(
     ({ path }) => !same(before.settings, after.settings, path) && !after.unused.includes(path),
   );

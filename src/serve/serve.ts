@@ -281,13 +281,8 @@ function heardHangups(askToStop: (why: string) => void): { onEach(call: () => Pr
   };
 }
 
-interface StopAsked {
-  /** With the first signal, or with an error that nothing caught; a second signal kills. */
-  readonly stopped: Promise<string>;
-  readonly stop: (why: string) => void;
-}
-
-function stopAsked(logger: Logger, who: string): StopAsked {
+/** `stopped`: with the first signal, or with an error that nothing caught; a second signal kills. */
+function stopAsked(logger: Logger, who: string) {
   const { promise: stopped, resolve: stop } = Promise.withResolvers<string>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop(signal));
   // Its state is not known now: commit what there is, then let systemd restart it.

@@ -1,11 +1,12 @@
 /** The commands of update, backup and restore as they are typed. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createPublicKey } from 'node:crypto';
 import { appendFileSync, closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { testBox } from '../../src/appliance/update/update.fixture.ts';
-import { openBundle, readPublicKey } from '../../src/appliance/update/update-bundle.ts';
+import { openBundle, readKey } from '../../src/appliance/update/update-bundle.ts';
 import { run as drive } from '../../src/cli/drive.fixture.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
@@ -23,7 +24,7 @@ test('update pack makes what update install reads, of the version that runs and 
   assert.equal(status, 0, stderr);
   const fd = openSync(box.at('packed'), 'r');
   t.after(() => closeSync(fd));
-  const { manifest } = openBundle(fd, readPublicKey(box.at('update.pub')));
+  const { manifest } = openBundle(fd, readKey(box.at('update.pub'), createPublicKey));
   assert.deepEqual(JSON.parse(stdout), manifest);
   assert.deepEqual(
     [manifest.version, manifest.board, manifest.builtAt.slice(0, 10)],

@@ -88,10 +88,9 @@ async function write(
   const schema: { log?: number; refdata?: number } = {};
   for (const { name, source } of databases) {
     const copy = join(dirname(path), `${name}.db`);
-    const copied = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
+    schema[name] = await copyDatabase(source, copy, (done, of) => onProgress(`reading ${name}.db`, done, of));
     files.push(addFile(fd, { ...plainFile(dataFiles[name], statSync(copy).size, mtimeS), source: copy }));
     rmSync(copy);
-    schema[name] = copied.version;
   }
   const createdAt = instantOfMs(nowMs);
   const list = { format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema, files };
@@ -176,13 +175,10 @@ const walGrowthDivisor = 8;
 
 /**
  * One read transaction for all slices: SQLite would begin the copy again after each commit of another process, and beside a
- * busy line never end. Writers are not held up by a reader. Throws STORAGE_DAMAGED where the copy is not sound.
+ * busy line never end. Writers are not held up by a reader. Answers the version of its schema. Throws STORAGE_DAMAGED where the
+ * copy is not sound.
  */
-async function copyDatabase(
-  source: string,
-  target: string,
-  onProgress: (doneBytes: number, ofBytes: number) => void,
-): Promise<{ readonly version: number }> {
+async function copyDatabase(source: string, target: string, onProgress: (doneBytes: number, ofBytes: number) => void) {
   const dir = dirname(source);
   const connection = asOwnerOf(dir, () => openReadOnly(source));
   try {
@@ -205,7 +201,7 @@ async function copyDatabase(
       },
     });
     check(source, target);
-    return { version };
+    return version;
   } finally {
     asOwnerOf(dir, () => closeQuietly(connection));
   }

@@ -45,14 +45,10 @@ export function decode(bytes: Buffer): { readonly text: string } | { readonly me
   try {
     return { text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes) };
   } catch {
-    const line = bytes.subarray(0, firstInvalid(bytes)).filter((byte) => byte === 0x0a).length + 1;
+    // A replacement character stands for what could not be decoded.
+    const line = bytes.toString('utf8').split('\uFFFD')[0]?.split('\n').length ?? 1;
     return { message: `line ${line}: has characters that are not UTF-8: save it as UTF-8` };
   }
-}
-
-function firstInvalid(bytes: Buffer): number {
-  // A replacement character stands for what could not be decoded.
-  return Buffer.from(bytes.toString('utf8').split('\uFFFD')[0] ?? '').length;
 }
 
 /** As the box keeps it: without byte order mark, lines ending as everywhere else. */

@@ -7,13 +7,8 @@ const WIRED = 'Name=en* eth* usb*';
 /** The cable takes precedence over Wi-Fi: networkd's default metric is 1024. */
 const WIFI_METRIC = 2_048;
 
-export interface NetworkFiles {
-  /** undefined: none, the image's DHCP counts. */
-  readonly wired: string | undefined;
-  readonly wireless: string | undefined;
-}
-
-export function networkFiles(network: Network): NetworkFiles {
+/** undefined: none, the image's DHCP counts. */
+export function networkFiles(network: Network) {
   const isPlain = network.method === 'dhcp' && network.dns.length === 0;
   if (network.wifi !== undefined) return { wired: undefined, wireless: profile('Name=wlan*', network, WIFI_METRIC) };
   return { wired: isPlain ? undefined : profile(WIRED, network), wireless: undefined };

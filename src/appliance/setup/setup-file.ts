@@ -41,13 +41,8 @@ const OWN_SECRET = 'tls.key';
 const SERVER = /^[A-Za-z0-9]([A-Za-z0-9.:-]{0,252})$/;
 const SECTIONS = ['box', 'network', 'network.wifi', 'ssh'];
 
-export interface Judged {
-  /** Complete also where there are faults: what is faulty has its default. */
-  readonly setup: Setup;
-  readonly faults: readonly Fault[];
-}
-
-export function judgeSetup(document: Table): Judged {
+/** The set-up is complete also where there are faults: what is faulty has its default. */
+export function judgeSetup(document: Table) {
   const faults: Fault[] = [];
   const { token, secrets, ...rest } = document;
   const values = checkedValues(setupKeys, rest, [...SECTIONS, 'token', 'secrets'], faults);
@@ -66,7 +61,8 @@ export function judgeSetup(document: Table): Judged {
     faults.push({ path: 'box.hostname', message: '"localhost" is every machine to itself' });
   const tokens = readTokens(token, faults);
   faults.push(...tokenFaults(tokens));
-  return { setup: { hostname, timeServers, network, sshKeys, tokens, secrets: readSecrets(secrets, faults) }, faults };
+  const setup: Setup = { hostname, timeServers, network, sshKeys, tokens, secrets: readSecrets(secrets, faults) };
+  return { setup, faults };
 }
 
 function checkedValues(keys: readonly SetupKey[], table: Table, sections: readonly string[], faults: Fault[]): Values {
@@ -187,18 +183,12 @@ function innerKind(data: string): string | undefined {
 
 // Addresses of [network], checked before they can make a box unreachable.
 
-interface Split {
-  readonly address: string;
-  readonly length: number;
-  readonly family: 4 | 6;
-}
-
 function familyOf(address: string): 4 | 6 | undefined {
   const bare = cidrFault(`${address}/${address.includes(':') ? 128 : 32}`);
   return bare === undefined ? (address.includes(':') ? 6 : 4) : undefined;
 }
 
-export function splitAddress(text: string): Split | undefined {
+export function splitAddress(text: string) {
   const [, address = '', digits = ''] = /^([^/]+)\/(\d{1,3})$/.exec(text) ?? [];
   const family = familyOf(address);
   const length = Number(digits);

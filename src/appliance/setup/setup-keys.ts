@@ -116,7 +116,7 @@ export function setupExample(): string {
   const lines = [...HEAD];
   for (const [section, intro] of Object.entries(intros)) {
     lines.push('', ...intro, section === 'network.wifi' ? `#[${section}]` : `[${section}]`);
-    for (const entry of setupKeys.filter(({ key }) => sectionOf(key.path) === section)) {
+    for (const entry of setupKeys.filter(({ key: { path } }) => path.slice(0, path.lastIndexOf('.')) === section)) {
       lines.push(...describe(entry, entry.key.path.slice(section.length + 1)));
     }
   }
@@ -129,10 +129,6 @@ export function setupExample(): string {
     '#kafka.password = "..."',
   );
   return `${lines.join('\n')}\n`;
-}
-
-function sectionOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('.'));
 }
 
 function describe({ key, example }: SetupKey, name: string): string[] {

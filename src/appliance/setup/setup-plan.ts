@@ -66,11 +66,7 @@ export function wirelessKey(password: string, ssid: string): string {
   return pbkdf2Sync(password, ssid, 4_096, 32, 'sha1').toString('hex');
 }
 
-function planSecrets(
-  box: Box,
-  wanted: ReadonlyMap<string, string>,
-  faults: Fault[],
-): { changes: Change[]; names: Set<string> } {
+function planSecrets(box: Box, wanted: ReadonlyMap<string, string>, faults: Fault[]) {
   const names = storedSecrets(box);
   const changes: Change[] = [];
   for (const [name, value] of wanted) {
@@ -103,12 +99,14 @@ const LAN: ListenAddress = { kind: 'tcp', host: '0.0.0.0', port: 50_051, loopbac
 export function judgeConfig(box: Box, table: Readonly<Record<string, unknown>>, around: Surroundings): Fault[] {
   const { config, faults } = parseConfig(table, {});
   const files = [...filesOfTls(config), ...filesOfHub(config, config.webhooks.keyFile)];
+  // So that the same fault is not reported three times.
+  const certain = { ...config, tls: { ...config.tls, certFile: config.tls.certFile || etc.serverCert } };
   return [
     ...faults,
     ...files.flatMap(([path, file]) => fileFaults(box, path, file, around)),
     ...tokensFileFaults(config),
     ...certificateFaults(config),
-    ...networkFaults(config.tls.certFile === '' ? withCertificate(config) : config, around.tokens),
+    ...networkFaults(certain, around.tokens),
   ];
 }
 
@@ -116,11 +114,6 @@ function certificateFaults({ tls, grpc, http }: Config): Fault[] {
   if (tls.certFile !== '' || (grpc.insecure && http.insecure)) return [];
   const wanted = `cert_file = "${etc.serverCert}" and key_file = "credential:tls.key"`;
   return [{ path: 'tls', message: `is missing: the box serves its network by ${wanted} below [tls]` }];
-}
-
-/** So that the same fault is not reported three times. */
-function withCertificate(config: Config): Config {
-  return { ...config, tls: { ...config.tls, certFile: etc.serverCert } };
 }
 
 function fileFaults(box: Box, path: string, file: string, { secrets }: Surroundings): Fault[] {

@@ -13,14 +13,7 @@ import { parseConfig } from '../../shared/config/parse.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Box, etc, SERVICE_GROUP } from '../box.ts';
 import { sha256 } from '../hash.ts';
-import {
-  authorityOf,
-  findIdentity,
-  type NewIdentity,
-  needsRenewal,
-  planIdentity,
-  wantedNames,
-} from '../identity/identity.ts';
+import { authorityOf, findIdentity, needsRenewal, planIdentity, wantedNames } from '../identity/identity.ts';
 import { type Change, closed, commit, finish, open } from '../transaction.ts';
 import { type CardName, type Document, decode, findOnCard, readDocument, unixText } from './card.ts';
 import { claimNote, issueText, settleCard } from './card-writes.ts';
@@ -207,7 +200,8 @@ function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, t
     ...(setup !== undefined && { 'setup.toml': setup.hash }),
     ...(config !== undefined && { 'lineside.toml': config.hash }),
   };
-  changes.push(appliedChange({ files, claimed: true, addresses, granted: grantedBy(setup, applied) }));
+  const granted = setup?.setup.tokens.map(({ hash }) => hash).filter((hash) => hash !== '') ?? applied.granted;
+  changes.push(appliedChange({ files, claimed: true, addresses, granted }));
   commit(box, disk, changes);
   for (const note of [...identity.notes, ...tokens.notes]) log(note);
   for (const name of ['setup.toml', 'lineside.toml'] as const) {
@@ -215,15 +209,7 @@ function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, t
   }
 }
 
-function grantedBy(setup: ReadSetup | undefined, applied: Applied): readonly string[] {
-  if (setup === undefined) return applied.granted;
-  return setup.setup.tokens.flatMap(({ hash }) => (hash === '' ? [] : [hash]));
-}
-
-function identityFor(
-  { box, clock }: SetupParts,
-  names: readonly string[],
-): NewIdentity & { readonly notes: readonly string[] } {
+function identityFor({ box, clock }: SetupParts, names: readonly string[]) {
   const nowMs = clock.wallMs();
   const found = findIdentity(box);
   if (found.kind === 'whole' && !needsRenewal(found.identity, names, nowMs))

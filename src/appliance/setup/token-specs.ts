@@ -49,15 +49,10 @@ function contentFaults({ roles: wanted, token, hash, revoke }: TokenSpec, fault:
   return faults;
 }
 
-export interface Granted {
-  readonly tokens: readonly StoredToken[];
-  /** What is worth a line in the log. */
-  readonly notes: readonly string[];
-}
-
 /**
  * Tokens of other names stay: they were added on the box. One that was taken earlier keeps its hash, and one that was
- * revoked on the box since is not brought back. `earlier`: hashes that the file gave when it was last applied.
+ * revoked on the box since is not brought back. `earlier`: hashes that the file gave when it was last applied. Each note is worth
+ * a line in the log.
  */
 export function grant(
   stored: readonly StoredToken[],
@@ -65,7 +60,7 @@ export function grant(
   createdAt: string,
   digest: (token: string) => string,
   earlier: readonly string[],
-): Granted {
+) {
   const notes: string[] = [];
   let tokens = [...stored];
   for (const { name, roles: wanted, token, hash, revoke } of specs) {

@@ -2,7 +2,7 @@
  * An update bundle: "lineside-update 1 <bytes of the manifest>\n", the manifest's Ed25519 signature (64 bytes), the manifest,
  * and the parts it lists with their hashes, one behind the other and nothing after them. What is not signed is not read.
  */
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { createPrivateKey, type KeyObject, sign, verify } from 'node:crypto';
 import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
@@ -79,20 +79,11 @@ function bundleHead(manifest: Manifest, privateKey: KeyObject): Buffer {
   return Buffer.concat([Buffer.from(`${magic} ${text.length}\n`), sign(null, text, privateKey), text]);
 }
 
-/** Throws CONFIG_INVALID. */
-export function readPublicKey(file: string): KeyObject {
-  return ed25519(file, () => createPublicKey(readFileSync(file)));
-}
-
-/** Throws CONFIG_INVALID. */
-function readPrivateKey(file: string): KeyObject {
-  return ed25519(file, () => createPrivateKey(readFileSync(file)));
-}
-
-function ed25519(file: string, read: () => KeyObject): KeyObject {
+/** `read`: createPublicKey or createPrivateKey. Throws CONFIG_INVALID. */
+export function readKey(file: string, read: (pem: Buffer) => KeyObject): KeyObject {
   let key: KeyObject;
   try {
-    key = read();
+    key = read(readFileSync(file));
   } catch (error) {
     throw new LinesideError('CONFIG_INVALID', `cannot read the key ${file}: ${openFault(error)}`, {
       cause: error,
@@ -165,7 +156,7 @@ export interface PackOptions {
 /** Returns the manifest; `out` appears only when it is complete. */
 export function packBundle(options: PackOptions): Manifest {
   const { out, version, board, builtAtS } = options;
-  const key = readPrivateKey(options.key);
+  const key = readKey(options.key, createPrivateKey);
   const boot = bootEntries(options.boot, builtAtS);
   const root = (): Iterable<Buffer> => filePieces(options.root, statSync(options.root).size);
   const manifest: Manifest = {

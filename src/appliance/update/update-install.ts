@@ -3,7 +3,7 @@
  * is verified before anything is written, nothing of the running slot is ever touched, and slot.txt comes last, so that a
  * plug pulled at any step leaves the running slot as it is, and an install is simply run again.
  */
-import { createHash } from 'node:crypto';
+import { createHash, createPublicKey } from 'node:crypto';
 import { constants, fsyncSync, mkdirSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
@@ -32,7 +32,7 @@ import {
 } from './boot-partition.ts';
 import { compareVersions } from './release.ts';
 import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
-import { type Bundle, checkPart, type Manifest, openBundle, type Part, readPublicKey } from './update-bundle.ts';
+import { type Bundle, checkPart, type Manifest, openBundle, type Part, readKey } from './update-bundle.ts';
 
 export interface InstallOptions {
   readonly file: string;
@@ -50,7 +50,7 @@ export interface Installed {
 
 export function installUpdate(options: InstallOptions): Installed {
   const { target, file } = options;
-  const key = readPublicKey(target.keyFile);
+  const key = readKey(target.keyFile, createPublicKey);
   using input = openBundleFile(file);
   const bundle = openBundle(input.fd, key);
   checkFits(bundle.manifest, options);

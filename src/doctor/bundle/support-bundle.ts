@@ -22,10 +22,7 @@ const limitBytes = 10 * 1024 * 1024;
 /** Of each file but the journal, which gets the remaining space. */
 const fileLimitBytes = 2 * 1024 * 1024;
 
-export interface CollectOptions extends ContextOptions {
-  readonly target: BundleTarget;
-  readonly all?: readonly Collector[];
-}
+type CollectOptions = ContextOptions & { readonly target: BundleTarget; readonly all?: readonly Collector[] };
 
 export async function collectBundle(options: CollectOptions): Promise<BundleReport> {
   const { clock, target, all = collectors } = options;
@@ -44,22 +41,20 @@ export async function collectBundle(options: CollectOptions): Promise<BundleRepo
   );
   leftOut.push(...cut);
   const nowMs = clock.wallMs();
-  const manifest = manifestOf({ version: options.version, nowMs, files, leftOut });
-  const whole = [{ name: 'manifest.json', content: Buffer.from(manifest) }, ...files];
+  const made = instantOfMs(nowMs);
+  const manifest = { made, lineside: options.version, limitBytes, files: files.map(sized), leftOut, never };
+  const whole = [{ name: 'manifest.json', content: Buffer.from(laidOut(manifest)) }, ...files];
   const packed = await promisify(gzip)(tarOf(whole, Math.max(0, Math.floor(nowMs / 1000))));
   writeBundle(target, packed);
   return {
     output: target.output,
     bytes: packed.length,
-    files: whole.map(({ name, content }) => ({ name, bytes: content.length })),
+    files: whole.map(sized),
     leftOut,
   };
 }
 
-async function collected(
-  context: CheckContext,
-  { what, limitMs, collect }: Collector,
-): Promise<readonly (Part | LeftOut)[]> {
+async function collected(context: CheckContext, { what, limitMs, collect }: Collector) {
   const leftOut = (why: string) => [{ what, why }];
   try {
     return await within(context.clock, limitMs, collect(context), leftOut(`it did not end within ${limitMs / 1000} s`));
@@ -69,7 +64,11 @@ async function collected(
 }
 
 function rendered({ content }: Part, redactor: Redactor): string {
-  return typeof content === 'string' ? redactor.text(content) : `${JSON.stringify(redactor.json(content), null, 2)}\n`;
+  return typeof content === 'string' ? redactor.text(content) : laidOut(redactor.json(content));
+}
+
+function laidOut(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
 }
 
 interface File {
@@ -77,12 +76,12 @@ interface File {
   readonly content: Buffer;
 }
 
+function sized({ name, content }: File) {
+  return { name, bytes: content.length };
+}
+
 /** A file above its limit loses its beginning: the oldest lines of a log. */
-export function fitted(
-  files: readonly File[],
-  limit = limitBytes,
-  each = fileLimitBytes,
-): { files: File[]; cut: LeftOut[] } {
+export function fitted(files: readonly File[], limit = limitBytes, each = fileLimitBytes) {
   const cut: LeftOut[] = [];
   let left = limit;
   const kept = files.map(({ name, content }, index) => {
@@ -108,17 +107,6 @@ const never = [
   'reference data: records, dictionaries, drafts, events, deliveries',
   'the configuration file as it is written: its comments, and keys that are not known',
 ];
-
-function manifestOf(of: {
-  version: string;
-  nowMs: number;
-  files: readonly File[];
-  leftOut: readonly LeftOut[];
-}): string {
-  const listed = of.files.map(({ name, content }) => ({ name, bytes: content.length }));
-  const made = instantOfMs(of.nowMs);
-  return `${JSON.stringify({ made, lineside: of.version, limitBytes, files: listed, leftOut: of.leftOut, never }, null, 2)}\n`;
-}
 
 const directory = 'lineside-support';
 

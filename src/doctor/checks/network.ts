@@ -170,12 +170,7 @@ export async function authoritiesOf(peer: Peer, caFile: string): Promise<Buffer 
   return existsSync(systemAuthorities) ? readFile(systemAuthorities) : Buffer.alloc(0);
 }
 
-export async function reach(
-  { clock }: CheckContext,
-  peer: Peer,
-  host: Host,
-  authorities: Buffer | undefined,
-): Promise<Finding> {
+export async function reach({ clock }: CheckContext, peer: Peer, host: Host, authorities: Buffer | undefined) {
   const at = `${host.host}:${host.port}`;
   if (typeof (await resolveName(clock, host.host)) === 'string')
     return skipped(`${at}: its name cannot be resolved`, 'See network and DNS.');

@@ -58,12 +58,7 @@ async function next<T>(runs: AsyncIterator<LogRun>, encode: (run: LogRun) => T[]
 }
 
 /** Sends entries as the contract has them. */
-export function sendEntries(
-  log: Log,
-  request: ReadRequest,
-  { signal, isShared }: Reading,
-  out: Outgoing,
-): Promise<void> {
+export function sendEntries(log: Log, request: ReadRequest, { signal, isShared }: Reading, out: Outgoing) {
   const runs = log.read(request, signal, { stalled: () => out.endStalled() });
   const encode = ({ entries, live }: LogRun): Buffer[] =>
     entries.map((entry) => encodeEntry(withClockNote(entry), live && isShared()));

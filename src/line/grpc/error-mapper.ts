@@ -42,14 +42,10 @@ export class ErrorMapper {
 
   /** For everything else: what a stream throws. */
   asStatus(thrown: unknown): Error {
-    if (thrown instanceof ServerError || isAbort(thrown)) return thrown;
+    if (thrown instanceof ServerError || (thrown instanceof Error && thrown.name === 'AbortError')) return thrown;
     const { error, details } = failureOf(thrown, this.#logger, 'service');
     // Clients that check only the text of FAILED_PRECONDITION find the contract's word first.
     const text = error.code === 'NOT_CONNECTED' ? `NOT_CONNECTED: ${details}` : details;
     return new ServerError(Status[errorCatalogue[error.code].grpc], text);
   }
-}
-
-function isAbort(thrown: unknown): thrown is Error {
-  return thrown instanceof Error && thrown.name === 'AbortError';
 }

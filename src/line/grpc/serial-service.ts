@@ -74,16 +74,14 @@ export function serialService(parts: ServiceContext): ServiceImplementation<type
   };
 }
 
-interface SendCall extends Omit<SendRequest, 'payload'> {
-  /** A Session has but one, for all of its answers. */
-  readonly trailer?: Metadata;
-}
-
-/** The same for SendPacket and for a Session. Never rejects: every outcome is in the answer, with the seq_id. */
+/**
+ * The same for SendPacket and for a Session, whose trailer is for all of its answers. Never rejects: every outcome is in the
+ * answer, with the seq_id.
+ */
 export async function sendPacket(
   { line, hold, errorMapper }: Pick<ServiceContext, 'line' | 'hold' | 'errorMapper'>,
   packet: serial.Packet,
-  { trailer, ...from }: SendCall,
+  { trailer, ...from }: Omit<SendRequest, 'payload'> & { readonly trailer?: Metadata },
 ): Promise<serial.SendResponse.$Properties> {
   // Decoded bytes are a view on the received frame: the line keeps the payload, not the frame.
   const payload = new Uint8Array(packet.payload);

@@ -94,7 +94,9 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   await identity?.renew(config.tls);
   const open = (address: ListenAddress): Promise<Listener> => {
     const newcomers = isOwnMachine(address) ? undefined : new Newcomers(clock, dropped);
-    const needed = isTrusted(address, config) ? undefined : authenticate;
+    // Every caller that reaches it is trusted by the file permissions, or as one of the machine's own users.
+    const isTrusted = isOwnMachine(address) || config.grpc.insecure;
+    const needed = isTrusted ? undefined : authenticate;
     const interceptor = auth.interceptor(needed, address.kind === 'unix', (peer) => newcomers?.admitted(peer));
     const server = createServer({ ...serverOptions(config), interceptors: [interceptor] });
     server.add(SerialServer, serial);
@@ -218,11 +220,6 @@ async function stopAll(
 // One address to listen on: who is trusted there, whether it speaks TLS, how many may connect. Connections are accepted here and
 // handed to grpc-js, which treats them as its own (keepalive, idle time, forceShutdown) and has no limit to their number. If systemd
 // opened the socket nothing is bound, so the process needs no network of its own.
-
-/** True if every caller that reaches the address is trusted: the file permissions, or the machine's own users. */
-function isTrusted(address: ListenAddress, config: Config): boolean {
-  return isOwnMachine(address) || config.grpc.insecure;
-}
 
 /** TLS if it is configured and the address is reached from other machines; this machine's own need none. */
 function needsTls(address: ListenAddress, { tls }: Config): boolean {

@@ -170,18 +170,17 @@ export class Pressure {
     const moving = healthy && left > 0;
     const limit = this.#pressed ? this.#relieveAt : this.#pressAt;
     this.#set(moving && bytes > limit);
-    if (this.#pressed) this.#timer ??= this.#clock.timer(left, () => this.#expire(bytes, healthy));
+    if (!this.#pressed) return;
+    this.#timer ??= this.#clock.timer(left, () => {
+      this.#timer = undefined;
+      this.measure(bytes, healthy);
+    });
   }
 
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;
     this.#set(false);
-  }
-
-  #expire(bytes: number, healthy: boolean): void {
-    this.#timer = undefined;
-    this.measure(bytes, healthy);
   }
 
   #set(pressed: boolean): void {

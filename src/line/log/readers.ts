@@ -197,18 +197,14 @@ export class ReadBudget {
   }
 
   #serve(): void {
-    this.#serveWaiting();
-    if (this.#waiting.size > 0) return;
-    this.#timer?.cancel();
-    this.#timer = undefined;
-  }
-
-  #serveWaiting(): void {
     for (const waiting of this.#waiting) {
-      if (waiting.bytes > this.#freeBytes) return;
+      if (waiting.bytes > this.#freeBytes) break;
       this.#waiting.delete(waiting);
       this.#freeBytes -= waiting.bytes;
       waiting.grant();
     }
+    if (this.#waiting.size > 0) return;
+    this.#timer?.cancel();
+    this.#timer = undefined;
   }
 }

@@ -51,32 +51,25 @@ export interface Port {
 export type PortToOpen = Pick<Port, 'devicePath' | 'driver' | 'isPty'>;
 
 export class Inventory {
-  readonly #sysRoot: string;
-  readonly #devRoot: string;
-  readonly #procRoot: string;
-  readonly #patterns: readonly string[];
-  readonly #descriptions: Readonly<Record<string, string>>;
+  readonly #o: Required<InventoryOptions>;
 
-  constructor({ sysRoot = '/sys', devRoot = '/dev', procRoot = '/proc', ...options }: InventoryOptions) {
-    this.#sysRoot = sysRoot;
-    this.#devRoot = devRoot;
-    this.#procRoot = procRoot;
-    this.#patterns = options.extraPorts;
-    this.#descriptions = options.descriptions ?? {};
+  constructor(options: InventoryOptions) {
+    this.#o = { sysRoot: '/sys', devRoot: '/dev', procRoot: '/proc', descriptions: {}, ...options };
   }
 
   /** Every real port, those of serial.extra_ports, and the simulated line; sorted by name, no duplicates. */
   async list(): Promise<readonly Port[]> {
+    const { sysRoot, devRoot, procRoot } = this.#o;
     const [facts, extras, links, drivers] = await Promise.all([
-      sysfsPorts(this.#sysRoot),
-      extraPorts(this.#patterns, this.#sysRoot),
-      portLinks(this.#devRoot),
-      readFile(join(this.#procRoot, 'tty/drivers'), 'utf8').catch(() => ''),
+      sysfsPorts(sysRoot),
+      extraPorts(this.#o.extraPorts, sysRoot),
+      portLinks(devRoot),
+      readFile(join(procRoot, 'tty/drivers'), 'utf8').catch(() => ''),
     ]);
     const byName = new Map<string, Port>();
     for (const one of facts) {
       // The kernel writes '/' in a device's name as '!'.
-      const node = join(this.#devRoot, one.name.replaceAll('!', '/'));
+      const node = join(devRoot, one.name.replaceAll('!', '/'));
       const names = { portName: node, devicePath: node, isPty: false };
       // sysfs may have a port without a node to open.
       if (await isThere(stat(node))) byName.set(node, await this.#port(names, one, drivers, links.get(node)));
@@ -110,7 +103,10 @@ export class Inventory {
 
   /** Calls back soon after any port may have appeared or become accessible (device node or link added or changed). */
   watch(call: () => void): { close(): void } {
-    return new PortWatch(() => [...linkDirectoriesOf(this.#devRoot), ...patternDirectories(this.#patterns)], call);
+    const { devRoot, extraPorts } = this.#o;
+    // The directories whose changes may mean a new link.
+    const links = [devRoot, ...['serial', ...linkDirectories].map((directory) => join(devRoot, directory))];
+    return new PortWatch(() => [...links, ...patternDirectories(extraPorts)], call);
   }
 
   async #port(
@@ -122,7 +118,7 @@ export class Inventory {
     const { portName, devicePath } = names;
     return {
       ...names,
-      description: this.#descriptions[portName] ?? (facts === undefined ? '' : descriptionOf(facts)),
+      description: this.#o.descriptions[portName] ?? (facts === undefined ? '' : descriptionOf(facts)),
       hardwareId: facts === undefined ? '' : hardwareIdOf(facts),
       driver: facts?.driver || (await driverOfNode(devicePath, drivers)),
       links,
@@ -147,11 +143,6 @@ function sortKey(name: string): string {
 
 const linkDirectories = ['serial/by-id', 'serial/by-path'];
 const singleLinks = ['serial0', 'serial1'];
-
-/** The directories whose changes may mean a new link. */
-function linkDirectoriesOf(devRoot: string): readonly string[] {
-  return [devRoot, join(devRoot, 'serial'), ...linkDirectories.map((directory) => join(devRoot, directory))];
-}
 
 async function portLinks(devRoot: string): Promise<ReadonlyMap<string, readonly string[]>> {
   const links = (await Promise.all(linkDirectories.map((directory) => entries(join(devRoot, directory))))).flat();

@@ -11,11 +11,6 @@ interface BufferLimits {
   readonly maxPackets: number;
 }
 
-interface Dropped {
-  packets: number;
-  bytes: number;
-}
-
 const FIRST_BYTES = 4_096;
 /** Entries of dropped packets at the front of the lists; they are removed together, since removing one moves all others. */
 const MAX_STALE = 1_024;
@@ -63,8 +58,8 @@ export class PacketBuffer {
   }
 
   /** Answers what was dropped to make room. */
-  add(chunk: Uint8Array, receivedAtMs: number): Dropped {
-    const dropped: Dropped = { packets: 0, bytes: 0 };
+  add(chunk: Uint8Array, receivedAtMs: number) {
+    const dropped = { packets: 0, bytes: 0 };
     for (const payload of this.#frame(chunk)) {
       this.#seqId += 1;
       this.#push(payload, receivedAtMs);

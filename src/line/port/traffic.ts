@@ -372,17 +372,12 @@ function cancelled(): LinesideError {
 // Packets that wait for the line. Bounded in packets and bytes, and fair: callers take turns, and each caller's packets keep their
 // order, so one who floods delays the others by one packet each and no more.
 
-interface Queued {
-  readonly caller: string;
-  readonly payload: Uint8Array;
-}
-
 interface QueueLimits {
   readonly maxPackets: number;
   readonly maxBytes: number;
 }
 
-export class SendQueue<T extends Queued> {
+export class SendQueue<T extends Pick<SendRequest, 'caller' | 'payload'>> {
   readonly #limits: QueueLimits;
   /** Insertion order is the order of turns. */
   readonly #byCaller = new Map<string, T[]>();

@@ -83,7 +83,10 @@ export class LogDatabase {
       this.#meta.setNumber('removed_to', lost === undefined ? request.decidedId : lost.firstId - 1);
       if (lost !== undefined) this.#addGap(lost);
     } else if (request.headId > 0) {
-      if (known !== request.logId) throw changed(this.#connection.name);
+      if (known !== request.logId) {
+        const file = basename(this.#connection.name);
+        throw new FileLostError(`${file} was replaced by another log while lineside was running`);
+      }
       for (const table of ['blocks', 'given_times', 'gaps'])
         this.#sql<[number]>(`DELETE FROM ${table} WHERE first_id > ?`).run(request.decidedId);
       this.#sql<[number]>('DELETE FROM time_ranges WHERE last_id > ?').run(request.decidedId);
@@ -355,10 +358,6 @@ function unmarkedFrom(firstId: number): Segment {
 
 class WalHeldError extends Error {
   readonly code = 'SQLITE_BUSY';
-}
-
-function changed(path: string): FileLostError {
-  return new FileLostError(`${basename(path)} was replaced by another log while lineside was running`);
 }
 
 /** For a file of which parts cannot be read. */

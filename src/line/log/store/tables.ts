@@ -8,13 +8,15 @@ import type { EventsRequest, NewEvent, StoredEvent } from '../store-client.ts';
 
 type NumberKey = 'ceiling_id' | 'clock_ceiling_id' | 'removed_to' | 'ran_ms' | 'lost_entries' | 'lost_bytes';
 
-export class MetaTable {
-  readonly #sql: Sql;
+class Table {
+  protected readonly sql: Sql;
 
   constructor(sql: Sql) {
-    this.#sql = sql;
+    this.sql = sql;
   }
+}
 
+export class MetaTable extends Table {
   /** '' in a file that was just made. */
   get logId(): string {
     return String(this.#get('log_id') ?? '');
@@ -33,11 +35,11 @@ export class MetaTable {
   }
 
   #get(key: string): number | string | undefined {
-    return this.#sql<[string], number | string>('SELECT value FROM meta WHERE key = ?').pluck().get(key);
+    return this.sql<[string], number | string>('SELECT value FROM meta WHERE key = ?').pluck().get(key);
   }
 
   #set(key: string, value: number | string): void {
-    this.#sql<[string, number | string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, value);
+    this.sql<[string, number | string]>('INSERT OR REPLACE INTO meta VALUES (?, ?)').run(key, value);
   }
 }
 
@@ -54,15 +56,9 @@ interface GapRow extends Record<'firstId' | 'lastId' | 'entries' | 'bytes' | 'fr
 
 const gapColumns = 'first_id AS firstId, last_id AS lastId, entries, bytes, from_ms AS fromMs, to_ms AS toMs, reason';
 
-export class GapTable {
-  readonly #sql: Sql;
-
-  constructor(sql: Sql) {
-    this.#sql = sql;
-  }
-
+export class GapTable extends Table {
   add({ firstId, lastId, entries, bytes, fromMs, toMs, reason }: LogGap): void {
-    this.#sql<[number, number, number, number, Uint64, Uint64, string]>(
+    this.sql<[number, number, number, number, Uint64, Uint64, string]>(
       'INSERT OR REPLACE INTO gaps VALUES (?, ?, ?, ?, ?, ?, ?)',
     ).run(firstId, lastId, entries, bytes, signed(fromMs), signed(toMs), reason);
   }
@@ -83,12 +79,12 @@ export class GapTable {
   }
 
   #rows<P extends unknown[]>(where: string) {
-    return this.#sql<P, GapRow>(`SELECT ${gapColumns} FROM gaps WHERE ${where}`).safeIntegers();
+    return this.sql<P, GapRow>(`SELECT ${gapColumns} FROM gaps WHERE ${where}`).safeIntegers();
   }
 
   /** Ids above `after` up to `to` that never held a stored entry, whether it was lost or the id was never used. */
   missing(after: number, to: number): number {
-    const missing = this.#sql<{ after: number; to: number }, number>(
+    const missing = this.sql<{ after: number; to: number }, number>(
       `SELECT coalesce(sum(min(last_id, :to) - max(first_id - 1, :after)), 0) FROM gaps
        WHERE last_id > :after AND first_id <= :to`,
     );
@@ -96,11 +92,11 @@ export class GapTable {
   }
 
   get lastId(): number {
-    return this.#sql<[], number | null>('SELECT max(last_id) FROM gaps').pluck().get() ?? 0;
+    return this.sql<[], number | null>('SELECT max(last_id) FROM gaps').pluck().get() ?? 0;
   }
 
   dropSurplus(): void {
-    dropOldest(this.#sql, 'gaps');
+    dropOldest(this.sql, 'gaps');
   }
 }
 
@@ -135,26 +131,20 @@ function unsigned(value: bigint): Uint64 {
 
 type EventRow = Omit<StoredEvent, 'state'> & { readonly state: number };
 
-export class EventTable {
-  readonly #sql: Sql;
-
-  constructor(sql: Sql) {
-    this.#sql = sql;
-  }
-
+export class EventTable extends Table {
   add(events: readonly NewEvent[]): void {
-    const add = this.#sql<(number | string)[]>(
+    const add = this.sql<(number | string)[]>(
       `INSERT INTO line_events (after_id, kind, by_whom, detail, at_ms, state, boot_id, offset_ms)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     for (const { afterId, kind, by, detail, atMs, state, bootId, offsetMs } of events)
       add.run(afterId, kind, by, detail, atMs, states.indexOf(state), bootId, offsetMs);
     if (events.length > 0)
-      this.#sql<[number]>('DELETE FROM line_events WHERE id <= (SELECT max(id) FROM line_events) - ?').run(maxRows);
+      this.sql<[number]>('DELETE FROM line_events WHERE id <= (SELECT max(id) FROM line_events) - ?').run(maxRows);
   }
 
   before({ beforeId, limit }: EventsRequest): StoredEvent[] {
-    const rows = this.#sql<[number, number], EventRow>(
+    const rows = this.sql<[number, number], EventRow>(
       `SELECT id, after_id AS afterId, kind, by_whom AS by, detail, at_ms AS atMs, state, boot_id AS bootId, offset_ms AS offsetMs
        FROM line_events WHERE id < ? ORDER BY id DESC LIMIT ?`,
     ).all(beforeId, limit);
@@ -172,12 +162,11 @@ interface SegmentRow {
   correction: number | null;
 }
 
-export class SegmentTable {
-  readonly #sql: Sql;
+export class SegmentTable extends Table {
   readonly segments = new Segments();
 
   constructor(sql: Sql) {
-    this.#sql = sql;
+    super(sql);
     const all = sql<[], SegmentRow>(
       `SELECT first_id AS first, state, boot_id AS boot, offset_ms AS offset, correction_ms AS correction
        FROM clock_segments ORDER BY first_id`,
@@ -187,7 +176,7 @@ export class SegmentTable {
 
   /** In the order of their ids. Readers see them at once, the file when the caller's transaction is committed. */
   put(segments: readonly Segment[]): void {
-    const put = this.#sql<[number, number, string, number, number | null]>(
+    const put = this.sql<[number, number, string, number, number | null]>(
       'INSERT OR REPLACE INTO clock_segments VALUES (?, ?, ?, ?, ?)',
     );
     for (const segment of segments) {
@@ -199,7 +188,7 @@ export class SegmentTable {
 
   dropBefore(id: number): void {
     if ((this.segments.all[1]?.firstId ?? Number.POSITIVE_INFINITY) > id) return;
-    this.#sql<[number]>(
+    this.sql<[number]>(
       `DELETE FROM clock_segments
        WHERE first_id < (SELECT max(first_id) FROM clock_segments WHERE first_id <= ?)`,
     ).run(id);
@@ -208,7 +197,7 @@ export class SegmentTable {
 
   dropSurplus(): void {
     if (this.segments.all.length <= maxRows) return;
-    dropOldest(this.#sql, 'clock_segments');
+    dropOldest(this.sql, 'clock_segments');
     this.segments.replaceAll(this.segments.all.slice(-maxRows));
   }
 }
@@ -290,21 +279,15 @@ class Span {
   }
 }
 
-export class TimeRangeTable {
-  readonly #sql: Sql;
-
-  constructor(sql: Sql) {
-    this.#sql = sql;
-  }
-
+export class TimeRangeTable extends Table {
   /** Entries up to this one are in a row. */
   get lastId(): number {
-    const last = this.#sql<[], number>('SELECT last_id FROM time_ranges ORDER BY first_id DESC LIMIT 1');
+    const last = this.sql<[], number>('SELECT last_id FROM time_ranges ORDER BY first_id DESC LIMIT 1');
     return last.pluck().get() ?? 0;
   }
 
   put({ firstId, lastId, own, given }: TimeRange): void {
-    this.#sql<(number | null)[]>(
+    this.sql<(number | null)[]>(
       `INSERT OR REPLACE INTO time_ranges (first_id, last_id, own_min_ms, own_max_ms, given_min_ms, given_max_ms)
        VALUES (?, ?, ?, ?, ?, ?)`,
     ).run(firstId, lastId, ...own.row, ...given.row);
@@ -315,7 +298,7 @@ export class TimeRangeTable {
     // A corrected stamp is never below zero.
     const ownSince = sinceMs === 0 ? Number.NEGATIVE_INFINITY : sinceMs - correctionMs;
     const search = { from, to, ownSince, ownUntil: untilMs - correctionMs, since: sinceMs, until: untilMs };
-    const first = this.#sql<typeof search, number>(
+    const first = this.sql<typeof search, number>(
       `SELECT first_id FROM time_ranges
        WHERE first_id >= coalesce((SELECT max(first_id) FROM time_ranges WHERE first_id <= :from), 0)
          AND first_id <= :to AND last_id >= :from
@@ -327,7 +310,7 @@ export class TimeRangeTable {
   }
 
   dropBefore(id: number): void {
-    this.#sql<[number]>(
+    this.sql<[number]>(
       'DELETE FROM time_ranges WHERE first_id < (SELECT max(first_id) FROM time_ranges WHERE first_id <= ?)',
     ).run(id);
   }

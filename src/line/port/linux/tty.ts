@@ -19,23 +19,7 @@ import { type EffectiveSettings, FlowControl, type LineSettings, type OutgoingLi
 import { isMarked, LineErrorDecoder } from '../line-errors.ts';
 import { claimExclusive, guardPort, openError, type PortGuard } from './port-guard.ts';
 import { checkSettings, hasOnePointFive, rawTermios, settingNotTaken, settingsOf, withMarks } from './termios.ts';
-import {
-  discardBoth,
-  discardInput,
-  discardOutput,
-  getCounters,
-  getModemChanges,
-  getModemLines,
-  getTermios,
-  isTransmitterEmpty,
-  setBreak,
-  setExclusive,
-  setLowLatency,
-  setOutgoingLines,
-  setTermios,
-  unsent,
-  untaken,
-} from './tty-ioctl.ts';
+import * as ioctl from './tty-ioctl.ts';
 import { TtyWriter, type WriteResult } from './writer.ts';
 
 /** A close ends within 2 s whatever the line does; this leaves the rest of the service its share. */
@@ -143,13 +127,13 @@ export class TtyDevice {
 
   /** Throws LinesideError UNSUPPORTED where the port has none. */
   modemLines(): ModemLines {
-    return this.#control('modem lines', (fd) => getModemLines(fd));
+    return this.#control('modem lines', (fd) => ioctl.getModemLines(fd));
   }
 
   setModemLines(lines: OutgoingLines): ModemLines {
     return this.#control('modem lines', (fd) => {
-      setOutgoingLines(fd, lines);
-      return getModemLines(fd);
+      ioctl.setOutgoingLines(fd, lines);
+      return ioctl.getModemLines(fd);
     });
   }
 
@@ -160,7 +144,7 @@ export class TtyDevice {
   /** undefined where the driver does not count. */
   modemChanges(): ModemChanges | undefined {
     try {
-      return this.#control('modem lines', getModemChanges);
+      return this.#control('modem lines', ioctl.getModemChanges);
     } catch {
       return undefined;
     }
@@ -171,11 +155,11 @@ export class TtyDevice {
     const { port } = this.#options;
     checkSettings(port, settings);
     this.#control('settings', (fd) => {
-      const former = getTermios(fd);
+      const former = ioctl.getTermios(fd);
       try {
         this.#effective = apply(port, settings, fd, former, this.#decoder !== undefined);
       } catch (thrown) {
-        attempt(() => setTermios(fd, former));
+        attempt(() => ioctl.setTermios(fd, former));
         throw thrown;
       } finally {
         this.#keepBreak(fd);
@@ -185,7 +169,7 @@ export class TtyDevice {
 
   /** Delivers what has arrived and was not read yet. */
   takeArrived(): void {
-    this.#deliver(this.#control('received bytes', (fd) => this.#arrived(fd, untaken(fd))));
+    this.#deliver(this.#control('received bytes', (fd) => this.#arrived(fd, ioctl.untaken(fd))));
   }
 
   /** From now on line errors come with the bytes, or no longer; the bytes are the same. */
@@ -193,11 +177,11 @@ export class TtyDevice {
     const former = this.#decoder;
     if (on === (former !== undefined)) return;
     const [before, between] = this.#control('line errors', (fd) => {
-      const next = withMarks(getTermios(fd), on);
-      const count = untaken(fd);
-      setTermios(fd, next);
+      const next = withMarks(ioctl.getTermios(fd), on);
+      const count = ioctl.untaken(fd);
+      ioctl.setTermios(fd, next);
       this.#keepBreak(fd);
-      const unsure = untaken(fd) - count;
+      const unsure = ioctl.untaken(fd) - count;
       return [this.#arrived(fd, count), this.#arrived(fd, unsure)] as const;
     });
     const fresh = new LineErrorDecoder(() => this.kernelCounters());
@@ -215,7 +199,7 @@ export class TtyDevice {
 
   /** Drops what the kernel has not transmitted. */
   discardUnsent(): void {
-    this.#control('transmit side', discardOutput);
+    this.#control('transmit side', ioctl.discardOutput);
     this.#sentAtMs = 0;
   }
 
@@ -224,7 +208,7 @@ export class TtyDevice {
     const { port, clock } = this.#options;
     const oneMs = characterMs(this.#effective);
     const still = (): Promise<void> | undefined => {
-      const bytes = this.#control('transmit side', unsent);
+      const bytes = this.#control('transmit side', ioctl.unsent);
       if (bytes > 0) return pause(clock, Math.min(MAX_DRAIN_LOOK_MS, Math.max(1, bytes * oneMs)), signal);
       // A PTY has no transmitter.
       if (port.isPty) return undefined;
@@ -244,7 +228,7 @@ export class TtyDevice {
   /** undefined: the driver does not know. */
   #isTransmitterEmpty(): boolean | undefined {
     try {
-      return this.#control('transmit side', isTransmitterEmpty);
+      return this.#control('transmit side', ioctl.isTransmitterEmpty);
     } catch (error) {
       if (error instanceof LinesideError && error.code === 'UNSUPPORTED') return undefined;
       throw error;
@@ -271,7 +255,7 @@ export class TtyDevice {
     await this.drained(signal);
     signal.throwIfAborted();
     if (this.#break !== undefined) throw new LinesideError('PORT_IO', `${this.path}: a break is already being sent`);
-    this.#control('break', (fd) => setBreak(fd, true));
+    this.#control('break', (fd) => ioctl.setBreak(fd, true));
     const { clock } = this.#options;
     const endsAtMs = clock.monoMs() + longestMs;
     const wait = (): Timer =>
@@ -286,14 +270,14 @@ export class TtyDevice {
 
   /** Drivers end a break when they set anything: it goes on after microseconds. TIOCSBRK would wait for what was written since. */
   #keepBreak(fd: number): void {
-    if (this.#break !== undefined && unsent(fd) === 0) attempt(() => setBreak(fd, true));
+    if (this.#break !== undefined && ioctl.unsent(fd) === 0) attempt(() => ioctl.setBreak(fd, true));
   }
 
   /** undefined where the driver has none. */
   kernelCounters(): KernelCounters | undefined {
     if (this.#released !== undefined) return undefined;
     try {
-      return getCounters(this.#options.guard.fd);
+      return ioctl.getCounters(this.#options.guard.fd);
     } catch {
       return undefined;
     }
@@ -324,8 +308,8 @@ export class TtyDevice {
     this.endBreak();
     this.#writer.end(why);
     // Untransmitted bytes would hold the last close for up to 30 s (closing_wait).
-    attempt(() => discardBoth(guard.fd));
-    attempt(() => setExclusive(guard.fd, false));
+    attempt(() => ioctl.discardBoth(guard.fd));
+    attempt(() => ioctl.setExclusive(guard.fd, false));
     reader.stream.destroy();
     // serialport's descriptor is the last and is closed on a pool thread: if a close waits, it is that one.
     const closing = guard.close().then(() => bound.close());
@@ -342,14 +326,14 @@ export class TtyDevice {
     if (current === undefined) return;
     this.#break = undefined;
     current.timer.cancel();
-    attempt(() => setBreak(this.#options.guard.fd, false));
+    attempt(() => ioctl.setBreak(this.#options.guard.fd, false));
     current.done();
   }
 
   #lookWhilePaused(): void {
     this.#pausedLook = undefined;
     try {
-      getTermios(this.#options.guard.fd);
+      ioctl.getTermios(this.#options.guard.fd);
     } catch (thrown) {
       return this.#lose(thrown instanceof Error ? thrown : new Error(messageOf(thrown)));
     }
@@ -380,12 +364,6 @@ function attempt(call: () => void): void {
   }
 }
 
-/** serialport's part of an open port. */
-interface BoundPort {
-  readonly fd: number;
-  close(): Promise<void>;
-}
-
 /**
  * Opens and configures a port and reads its settings back. Rejects with a LinesideError: PORT_NOT_FOUND, PORT_BUSY,
  * PORT_PERMISSION, PORT_IO, SETTING_REFUSED (the message names the setting, the requested and the actual value).
@@ -398,7 +376,7 @@ export async function openTty(port: PortToOpen, settings: LineSettings): Promise
     const guard = await guardPort(port);
     undo.push(
       () => guard.close(),
-      () => setTermios(guard.fd, guard.former),
+      () => ioctl.setTermios(guard.fd, guard.former),
     );
     const bound = await bind(port);
     undo.push(() => bound.close());
@@ -421,21 +399,22 @@ export async function openTty(port: PortToOpen, settings: LineSettings): Promise
 /** A rate that every driver has; the wanted one follows with the rest of the settings. */
 const BINDING_BAUD = 9600;
 
-async function bind(port: PortToOpen): Promise<BoundPort> {
+/** serialport's part of an open port. */
+async function bind(port: PortToOpen) {
   // The lock is the guard's. HUPCL would drop DTR at the close.
   const options = { path: port.devicePath, baudRate: BINDING_BAUD, lock: false, hupcl: false };
   const bound = await SerialPort.binding.open(options);
   if (!('fd' in bound) || typeof bound.fd !== 'number')
     throw new LinesideError('INTERNAL', 'serialport gave no descriptor');
-  return { fd: bound.fd, close: () => bound.close() };
+  return { fd: bound.fd, close: (): Promise<void> => bound.close() };
 }
 
 function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): EffectiveSettings {
   const effective = apply(port, settings, guard.fd, guard.former);
   // What came in while the line had serialport's settings was sampled at the wrong rate.
-  discardInput(guard.fd);
+  ioctl.discardInput(guard.fd);
   try {
-    setLowLatency(guard.fd);
+    ioctl.setLowLatency(guard.fd);
   } catch {
     // Only a wish: most drivers know nothing of it, and a PTY neither.
   }
@@ -443,15 +422,9 @@ function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): 
 }
 
 /** Sets and reads back. Throws SETTING_REFUSED. */
-function apply(
-  port: PortToOpen,
-  settings: LineSettings,
-  fd: number,
-  former: Termios,
-  marks = false,
-): EffectiveSettings {
+function apply(port: PortToOpen, settings: LineSettings, fd: number, former: Termios, marks = false) {
   try {
-    setTermios(fd, withMarks(rawTermios(settings, former), marks));
+    ioctl.setTermios(fd, withMarks(rawTermios(settings, former), marks));
   } catch (thrown) {
     if (systemCode(thrown) !== 'EINVAL') throw thrown;
     throw new LinesideError('SETTING_REFUSED', `${port.devicePath}: the driver refused the settings`, {
@@ -461,7 +434,7 @@ function apply(
   const { baudRate, dataBits, parity, stopBits, flowControl } = settings;
   const asked = { baudRate, dataBits, parity, stopBits, flowControl };
   if (port.isPty) return { ...asked, unverified: true, driver: port.driver };
-  const got = settingsOf(getTermios(fd), hasOnePointFive(port.driver));
+  const got = settingsOf(ioctl.getTermios(fd), hasOnePointFive(port.driver));
   const fault = settingNotTaken(asked, got);
   if (fault !== undefined) throw new LinesideError('SETTING_REFUSED', `${port.devicePath}: ${fault}`);
   return { ...got, unverified: false, driver: port.driver };

@@ -12,27 +12,20 @@ import { rawTermios } from '../linux/termios.ts';
 import { getTermios, setTermios, untaken } from '../linux/tty-ioctl.ts';
 import { TtyWriter, type WriteResult } from '../linux/writer.ts';
 
-interface SimulatedLineOptions {
-  /** Gets the link sim0; made if it is not there. */
-  readonly runtimeDir: string;
-  readonly clock: Clock;
-}
-
-interface SimulatedLine {
-  /** `<runtimeDir>/sim0`: for serial.extra_ports. */
-  readonly portName: string;
-  readonly description: string;
-  close(): Promise<void>;
-}
-
 const LINK_NAME = 'sim0';
 /** Half of what the terminal holds for its reader (4,096 bytes): with more unread, answers are dropped. */
 const MAX_UNREAD_BYTES = 2_048;
 /** How soon "SET RATE" after a pause is noticed when reports are off. */
 const IDLE_LOOK_MS = 1_000;
 
-export async function startSimulatedLine(options: SimulatedLineOptions): Promise<SimulatedLine> {
-  const { clock, runtimeDir } = options;
+/** `runtimeDir`: gets the link sim0; made if it is not there. */
+export async function startSimulatedLine({
+  runtimeDir,
+  clock,
+}: {
+  readonly runtimeDir: string;
+  readonly clock: Clock;
+}) {
   const portName = join(runtimeDir, LINK_NAME);
   await mkdir(runtimeDir, { recursive: true });
   const pty = openPty();
@@ -70,6 +63,7 @@ export async function startSimulatedLine(options: SimulatedLineOptions): Promise
   plan();
 
   return {
+    /** For serial.extra_ports. */
     portName,
     description: 'Simulated line',
     async close() {
