@@ -180,7 +180,7 @@ function lockedOut(box: Box, hasRun: boolean, { before, tokens }: TokenPlan): Fa
 
 function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, tokens }: Wanted): void {
   const { box, disk, log } = parts;
-  const addresses = setup === undefined ? applied.addresses : fixedAddresses(setup.setup.network);
+  const { addresses, granted } = setup === undefined ? applied : rememberedOf(setup.setup);
   const stored = (box.text(etc.hostname) ?? '').trim();
   const hostname = setup === undefined || setup.setup.hostname === '' ? stored : setup.setup.hostname;
   const identity = identityFor(parts, wantedNames(hostname, addresses));
@@ -200,13 +200,16 @@ function commitAll(parts: SetupParts, applied: Applied, { setup, config, plan, t
     ...(setup !== undefined && { 'setup.toml': setup.hash }),
     ...(config !== undefined && { 'lineside.toml': config.hash }),
   };
-  const granted = setup?.setup.tokens.map(({ hash }) => hash).filter((hash) => hash !== '') ?? applied.granted;
   changes.push(appliedChange({ files, claimed: true, addresses, granted }));
   commit(box, disk, changes);
   for (const note of [...identity.notes, ...tokens.notes]) log(note);
   for (const name of ['setup.toml', 'lineside.toml'] as const) {
     if (files[name] !== applied.files[name]) log(`${name} is applied`);
   }
+}
+
+function rememberedOf({ network, tokens }: Setup): Pick<Applied, 'addresses' | 'granted'> {
+  return { addresses: fixedAddresses(network), granted: tokens.map(({ hash }) => hash).filter((hash) => hash !== '') };
 }
 
 function identityFor({ box, clock }: SetupParts, names: readonly string[]) {
