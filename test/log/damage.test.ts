@@ -243,11 +243,13 @@ for (const [name, { harm, found }] of Object.entries(losses)) {
     assert.equal((await log.status()).state, 'ok');
     assert.match(lines.join('\n'), found);
     await assert.rejects(follower.next(), { code: 'LOG_LOST' });
-    await log.close();
 
-    const next = await openLog(t, dir);
+    // The state after kill -9: the files as they are, without a close.
+    const killed = join(temporaryDirectory(t), 'killed');
+    cpSync(dir, killed, { recursive: true });
+    const next = await openLog(t, killed);
     const { entries, gaps } = await readAll(next);
-    assert.deepEqual(textsOf(entries), acknowledged, 'everything that was answered OK is there after the restart');
+    assert.deepEqual(textsOf(entries), acknowledged, 'everything that was answered OK is there after the kill');
     assert.deepEqual(
       gaps.map(({ firstId, lastId, entries: lost }) => ({ firstId, lastId, lost })),
       [{ firstId: 1, lastId: storedBefore, lost: storedBefore }],

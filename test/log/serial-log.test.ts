@@ -42,17 +42,6 @@ test('a stored entry comes back as it was given, exact to 2^64 - 1', async (t) =
   assert.equal(typeof entries[1]?.timestampMs, 'number');
 });
 
-test('ids continue after a clean stop, without a hole', async (t) => {
-  const dir = temporaryDirectory(t);
-  const first = await openLog(t, dir);
-  for (let i = 0; i < 10; i++) first.record(1, i, Buffer.from(`a${i}`));
-  await first.close();
-  const second = await openLog(t, dir);
-  assert.equal(second.logId, first.logId);
-  assert.equal((await second.store(newEntry('next'))).id, 11);
-  assert.deepEqual(idsOf((await readAll(second)).entries), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-});
-
 test('empty data, one megabyte and a thousand small entries share one order', async (t) => {
   const dir = temporaryDirectory(t);
   const log = await openLog(t, dir, { tailBytes: 1 });

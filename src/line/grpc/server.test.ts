@@ -59,18 +59,6 @@ test('the log worker collects its garbage too when many streams have ended', asy
   });
 });
 
-test('a unary call under way gets its answer when the service stops', async () => {
-  await using s = await startTestServer();
-  const held = Promise.withResolvers<void>();
-  s.line.onSend = () => held.promise;
-  const sent = s.client(SerialServiceDefinition).sendPacket({ payload: Buffer.from('x') });
-  await until('it is with the line', () => s.line.sends.length === 1);
-  const stopped = s.servers.stop();
-  held.resolve();
-  assert.equal((await sent).status, 0);
-  await stopped;
-});
-
 test('a call that never ends and a client that never reads do not hold up the stop', async () => {
   await using s = await startTestServer();
   const frozen = await spawnReader(s.address);

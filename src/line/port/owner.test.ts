@@ -195,18 +195,6 @@ describe('the port owner', () => {
     rmSync(world.dir, { recursive: true });
   });
 
-  it('keeps the old port open when another one cannot be opened', async () => {
-    await world.owner.open(configOf('/dev/a'));
-    world.onOpen = () => {
-      throw new LinesideError('PORT_BUSY', 'busy');
-    };
-    await assert.rejects(world.owner.open(configOf('/dev/b')), { code: 'PORT_BUSY', message: 'busy' });
-    world.receive('still here');
-    assert.deepEqual(world.recorded, [{ dir: 1, data: 'still here', note: '' }]);
-    assert.equal(world.device.closed, false);
-    assert.equal(world.events.length, 1, 'it was not opened again');
-  });
-
   it('restores the old settings of the same port when the new ones are refused', async () => {
     await world.owner.open(configOf('/dev/a'));
     const first = world.device;
@@ -410,18 +398,6 @@ describe('the port owner', () => {
     assert.equal(String(world.device.written), 'after');
   });
 
-  it('answers a stuck line when the deadline passes, and logs what did reach the port', async () => {
-    await world.owner.open(configOf('/dev/a'));
-    world.device.accepts = 2;
-    const sent = assert.rejects(world.send('abcde', { deadlineMs: world.clock.monoMs() + 100 }), {
-      code: 'WRITE_TIMEOUT',
-      message: /2 of 5 bytes/,
-    });
-    world.clock.advance(100);
-    await sent;
-    assert.deepEqual(world.recorded, [{ dir: 0, data: 'ab', note: 'incomplete: 2 of 5 bytes reached the port' }]);
-  });
-
   it('bounds the queue, and fails what waits when the port closes', async () => {
     await world.owner.open(configOf('/dev/a'));
     world.device.accepts = 0;
@@ -432,23 +408,6 @@ describe('the port owner', () => {
     const codes = (await outcomes).map((o) => (o.status === 'rejected' ? (o.reason as LinesideError).code : 'sent'));
     assert.deepEqual(codes, ['NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'NOT_CONNECTED', 'QUEUE_FULL']);
     assert.deepEqual(world.recorded, []);
-  });
-
-  it('sends nothing for a caller that cancelled while its packet was first in the queue', async () => {
-    await world.owner.open(configOf('/dev/a'));
-    world.device.accepts = 0;
-    const cancelled = new AbortController();
-    const gone = world.send('gone', { signal: cancelled.signal });
-    const waits = world.send('waits', { caller: 'c' });
-    cancelled.abort();
-    await assert.rejects(gone, {
-      code: 'NOT_SENT',
-      message: /cancelled or disconnected.*; 0 of 4 bytes had reached the port/,
-    });
-    world.device.accepts = undefined;
-    await waits;
-    assert.deepEqual(world.recorded, [{ dir: 0, data: 'waits', note: '' }]);
-    assert.equal(world.owner.snapshot().counters.txFailedPackets, 1);
   });
 
   it('reads no further while the log is pressed, and continues when it is relieved', async () => {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { request } from 'node:http';
 import { describe, it } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../../shared/base/errors.ts';
-import { until } from '../../../shared/base/wait.fixture.ts';
 import { serial } from '../../../shared/proto/services.ts';
 import type { JsonObject } from '../../outbox/event.ts';
 import { startWithLine } from '../line/line.fixture.ts';
@@ -189,24 +187,6 @@ describe('sending over HTTP', () => {
       assert.deepEqual([status, problem.code], [422, 'INVALID_ARGUMENT'], JSON.stringify(json));
     }
     assert.deepEqual(line.sends, []);
-  });
-
-  it('is cancelled when the client disconnects before the bytes have reached the port', async (t) => {
-    const { tokens, line, port } = await startWithLine(t);
-    const held: AbortSignal[] = [];
-    line.onSend = ({ signal }) => {
-      held.push(signal);
-      return new Promise((_, reject) => {
-        signal.addEventListener('abort', () => reject(new LinesideError('NOT_SENT', 'the caller disconnected')));
-      });
-    };
-    const headers = { authorization: `Bearer ${tokens.operator}`, 'content-type': 'application/json' };
-    const asked = request({ host: '127.0.0.1', port, method: 'POST', path: '/api/v1/line/send', headers });
-    asked.on('error', () => {});
-    asked.end('{"hex":"00"}');
-    await until('the packet waits at the line', () => held.length === 1);
-    asked.destroy();
-    await until('it is taken back', () => held[0]?.aborted === true);
   });
 });
 

@@ -52,32 +52,6 @@ test('a stalled line is asked ever less often', () => {
   assert.ok(calls >= 15 && calls <= 32, `${calls} calls in a second`);
 });
 
-test('a cancelled write ends while the kernel has taken nothing', async () => {
-  const { writer, kernel, clock } = setup(0);
-  const cancel = new AbortController();
-  const result = writer.write(Uint8Array.of(1, 2), never, cancel.signal);
-  cancel.abort();
-  const { accepted, error } = await result;
-  assert.equal(accepted, 0);
-  assert.match(String(error), /ended by its caller/);
-  assert.equal(clock.pendingTimers, 0);
-  kernel.room = 10;
-  const refused = await writer.write(Uint8Array.of(3), never, cancel.signal);
-  assert.equal(refused.accepted, 0);
-  assert.deepEqual(kernel.taken, []);
-});
-
-test('a cancelled write of which the kernel has taken a byte is written whole', async () => {
-  const { writer, kernel, clock } = setup(1);
-  const cancel = new AbortController();
-  const result = writer.write(Uint8Array.of(1, 2), never, cancel.signal);
-  cancel.abort();
-  kernel.room = 10;
-  clock.advance(1);
-  assert.deepEqual(await result, { accepted: 2, error: undefined });
-  assert.deepEqual(kernel.taken, [1, 2]);
-});
-
 test('the first byte of a write that waited comes after what the sockets have to say', async () => {
   const { writer, kernel, clock } = setup(0);
   const cancel = new AbortController();
