@@ -84,10 +84,7 @@ async function build({ config, logger, version, configurationRefused, stage }: S
   onStop({ what: 'serial log', stop: () => log.close() });
 
   const simulated = config.serial.simulate
-    ? await (await import('./port/simulated/simulated-line.ts')).startSimulatedLine({
-        runtimeDir,
-        clock,
-      })
+    ? await (await import('./port/simulated/simulated-line.ts')).startSimulatedLine(runtimeDir, clock)
     : undefined;
   if (simulated !== undefined) onStop({ what: 'simulated line', stop: () => simulated.close() });
   const inventory = new Inventory({

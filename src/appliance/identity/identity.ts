@@ -163,14 +163,10 @@ const HTTP_PORT = 8_443;
  * string of a TXT record (RFC 6763, 6.1: 255 bytes).
  */
 export function avahiService({ deviceId, caFingerprint }: Announced): string {
-  const known: readonly (readonly [string, string | undefined])[] = [
-    ['http', String(HTTP_PORT)],
-    ['id', deviceId],
-    ['fp', caFingerprint?.replaceAll(':', '').toLowerCase()],
-  ];
-  const records = known
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => `    <txt-record>${key}=${value}</txt-record>\n`);
+  const known = { http: HTTP_PORT, id: deviceId, fp: caFingerprint?.replaceAll(':', '').toLowerCase() };
+  const records = Object.entries(known).map(([key, value]) => {
+    return value === undefined ? '' : `    <txt-record>${key}=${value}</txt-record>\n`;
+  });
   return `<?xml version="1.0" standalone='no'?>
 <!DOCTYPE service-group SYSTEM "avahi-service.dtd">
 <!-- Announces this box on the LAN (DNS-SD); the fingerprint is a hint for who compares it with the box itself. -->

@@ -284,8 +284,9 @@ function unpackBoot(cursor: Cursor, dir: string, slot: Slot, runningDir: string)
     const path = join(dir, entry.path);
     hasCommandLine ||= entry.path === commandLine;
     if (entry.isDirectory) mkdirSync(path);
-    else if (entry.path === commandLine) writeFile(path, [slotCommandLine(Buffer.concat([...copied(content)]), slot)]);
-    else writeFile(path, content);
+    else if (entry.path !== commandLine) writeFile(path, content);
+    // A piece is valid until the next one is read.
+    else writeFile(path, [slotCommandLine(Buffer.concat(Array.from(content, (piece) => Buffer.from(piece))), slot)]);
   }
   // A bundle without one keeps the options that this box runs with.
   if (!hasCommandLine)
@@ -317,10 +318,6 @@ function slotCommandLine(text: Buffer, slot: Slot): Buffer {
     `${words.map((word) => (word.startsWith('lineside.slot=') ? `lineside.slot=${slot}` : word)).join(' ')}\n`,
     'latin1',
   );
-}
-
-function* copied(content: Iterable<Buffer>): Generator<Buffer, void, void> {
-  for (const piece of content) yield Buffer.from(piece);
 }
 
 function writeFile(path: string, content: Iterable<Buffer>): void {

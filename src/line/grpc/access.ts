@@ -51,22 +51,17 @@ export type Authenticator = (path: string, authorization: readonly string[], con
 /** `certificates` is asked for each call: it may be changed. */
 export function authenticatorBy(tokens: TokenReader, certificates: () => CertificateRoles): Authenticator {
   return async (path, authorization, connection) => {
-    let kind = 'token';
-    let name: string;
-    let roles: readonly string[];
-    if (authorization.length > 0) {
-      ({ name, roles } = await tokens.authenticate(authorization));
-    } else {
-      kind = 'certificate';
-      name = certificateOf(connection);
-      roles = certificateRoles(name, certificates());
-    }
+    const isToken = authorization.length > 0;
+    const { name, roles } = isToken ? await tokens.authenticate(authorization) : certified(connection, certificates());
     if (mayCall(roles, path)) return name;
-    throw new LinesideError(
-      'PERMISSION_DENIED',
-      `${kind} "${name}" has not the role ${roleNeeded(path)} that this needs`,
-    );
+    const who = `${isToken ? 'token' : 'certificate'} "${name}"`;
+    throw new LinesideError('PERMISSION_DENIED', `${who} has not the role ${roleNeeded(path)} that this needs`);
   };
+}
+
+function certified(connection: Connection, known: CertificateRoles) {
+  const name = certificateOf(connection);
+  return { name, roles: certificateRoles(name, known) };
 }
 
 function certificateOf({ certificate, certificateFault }: Connection): string {

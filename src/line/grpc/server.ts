@@ -9,7 +9,7 @@ import { TokenReader } from '../../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../../shared/base/burst-log.ts';
 import { type Clock, endsWithin } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
-import { bind, Listeners, type Listening } from '../../shared/base/listeners.ts';
+import { bind, Listeners } from '../../shared/base/listeners.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { releaseMemory } from '../../shared/base/memory.ts';
 import { once } from '../../shared/base/once.ts';
@@ -25,7 +25,7 @@ import { MAX_CONNECTIONS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from '.
 import { LineHold } from './line-hold.ts';
 import { lineService } from './line-service.ts';
 import { serialService } from './serial-service.ts';
-import { type StandardServices, standardServices } from './standard-services.ts';
+import { standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { LineServer, SerialServer } from './wire.ts';
 
@@ -43,19 +43,9 @@ interface GrpcServerOptions {
   readonly configurationRefused?: () => string;
 }
 
-export interface GrpcServers extends Listening<ListenAddress> {
-  /** One sentence for each address that is not served. */
-  faults(): readonly string[];
-  /**
-   * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without
-   * a restart. If the certificate cannot be used, its keys are among those and the one in use stays.
-   */
-  configure(config: Config): Promise<readonly string[]>;
-  /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */
-  stop(): Promise<void>;
-}
+export type GrpcServers = Awaited<ReturnType<typeof startGrpcServers>>;
 
-export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcServers> {
+export async function startGrpcServers(parts: GrpcServerOptions) {
   const { config, clock, logger } = parts;
   // Of all object streams of the process: neither library lets a call have its own, and the line has no others.
   setDefaultHighWaterMark(true, MESSAGES_AHEAD);
@@ -114,13 +104,19 @@ export async function startGrpcServers(parts: GrpcServerOptions): Promise<GrpcSe
   });
   return {
     ...(await listeners.start(stop)),
+    /** One sentence for each address that is not served. */
     faults,
-    async configure(changed) {
+    /**
+     * Takes the keys that need no new listener, and reads the certificate again; answers the keys that it cannot take without
+     * a restart. If the certificate cannot be used, its keys are among those and the one in use stays.
+     */
+    async configure(changed: Config): Promise<readonly string[]> {
       const notTaken = await renew(identity, config, changed);
       certificates = changed.auth;
       subscriptions.limit(changed.grpc.maxSubscribers);
       return notTaken;
     },
+    /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */
     stop,
   };
 }
@@ -205,7 +201,7 @@ class TlsIdentity {
 async function stopAll(
   listeners: readonly Listener[],
   auth: AuthInterceptor,
-  standard: StandardServices,
+  standard: ReturnType<typeof standardServices>,
   subscriptions: Subscriptions,
   clock: Clock,
 ): Promise<void> {
@@ -226,16 +222,7 @@ function needsTls(address: ListenAddress, { tls }: Config): boolean {
   return !isOwnMachine(address) && tls.certFile !== '';
 }
 
-interface Listener {
-  /** With the port that port 0 became. */
-  readonly address: ListenAddress;
-  /** No new connections: those that come wait at a socket of systemd's for the next process. */
-  close(): void;
-  /** Resolves when the calls and the connections that are served have ended; their last answers are on the way until then. */
-  drained(): Promise<void>;
-  /** Ends what is left, half-made TLS connections included. */
-  cut(): Promise<void>;
-}
+type Listener = Awaited<ReturnType<typeof listen>>;
 
 interface ListenOptions {
   readonly server: Server;
@@ -248,7 +235,7 @@ interface ListenOptions {
 }
 
 /** CONFIG_INVALID: the address cannot be listened on. */
-export async function listen(address: ListenAddress, options: ListenOptions): Promise<Listener> {
+export async function listen(address: ListenAddress, options: ListenOptions) {
   const { server, identity, newcomers, dropped } = options;
   const injector = (await innerServer(server)).createConnectionInjector(ServerCredentials.createInsecure());
   const open = new Set<Socket>();
@@ -280,13 +267,17 @@ export async function listen(address: ListenAddress, options: ListenOptions): Pr
   listener.on('drop', (data) => dropped(data?.remoteAddress ?? 'unix', 'too many connections'));
   const bound = await bind(listener, address, showListen(address), 'grpc.listen');
   return {
+    /** With the port that port 0 became. */
     address: bound.address,
-    close: () => void listener.close(),
-    async drained() {
+    /** No new connections: those that come wait at a socket of systemd's for the next process. */
+    close: (): void => void listener.close(),
+    /** Resolves when the calls and the connections that are served have ended; their last answers are on the way until then. */
+    async drained(): Promise<void> {
       await server.shutdown();
       await Promise.all(served);
     },
-    async cut() {
+    /** Ends what is left, half-made TLS connections included. */
+    async cut(): Promise<void> {
       server.forceShutdown();
       for (const socket of open) socket.destroy();
       await bound.release();

@@ -126,7 +126,7 @@ test('a break that is ended while it waits for its turn ends when it has begun',
     await turn.promise;
     seen.push('begins');
   };
-  Object.assign(s.line, { openPort: () => ({ beginBreak, endBreak: () => seen.push('ends') }) });
+  Object.assign(s.line, { openPort: () => ({ beginBreak, device: { endBreak: () => seen.push('ends') } }) });
   const requests = new Requests({ command: { break: true } }, { command: { break: false } });
   const stream = s.client.session(requests)[Symbol.asyncIterator]();
   const answers = [stream.next(), stream.next()];

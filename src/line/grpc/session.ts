@@ -285,7 +285,7 @@ export class Session {
   }
 
   #purge(port: OpenPort, { received, transmit }: lineside.v1.Purge): void {
-    if (transmit) port.purgeTransmit(this.#caller.stream);
+    if (transmit) port.traffic.purgeTransmit(this.#caller.stream);
     if (received) this.#purgeReceived(port);
   }
 
@@ -293,7 +293,7 @@ export class Session {
     const waits = this.#receivedWaits;
     // What arrives now is not sent either.
     this.#receivedWaits = true;
-    port.takeArrived();
+    port.device.takeArrived();
     this.#received?.purge();
     this.#receivedWaits = waits;
     if (this.#received !== undefined) this.#sendReceived(this.#received);
@@ -317,7 +317,7 @@ export class Session {
   #endBreak(): void {
     if (!this.#breaking) return;
     this.#breaking = false;
-    attempt(() => this.#parts.line.openPort().endBreak());
+    attempt(() => this.#parts.line.openPort().device.endBreak());
   }
 }
 

@@ -32,13 +32,7 @@ const Reflection = {
   v1alpha: { ...info, path: '/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo' },
 };
 
-export interface StandardServices {
-  addTo(server: Server): void;
-  /** From now on health says NOT_SERVING. */
-  stop(): void;
-}
-
-export function standardServices(streams: StreamContext): StandardServices {
+export function standardServices(streams: StreamContext) {
   let serving = true;
   let state: HealthState | undefined;
   const apply = (): void => {
@@ -55,7 +49,7 @@ export function standardServices(streams: StreamContext): StandardServices {
   const reflection = once(loadReflection);
 
   return {
-    addTo: (server) => {
+    addTo(server: Server): void {
       server.add(Health, {
         check: async (request: Uint8Array, context: CallContext) => {
           const { service, codec } = await health();
@@ -85,7 +79,8 @@ export function standardServices(streams: StreamContext): StandardServices {
       };
       server.add(Reflection, { v1: reflect, v1alpha: reflect });
     },
-    stop() {
+    /** From now on health says NOT_SERVING. */
+    stop(): void {
       serving = false;
       apply();
     },

@@ -80,7 +80,7 @@ export class OpenPort {
     return this.device.modemLines();
   }
 
-  /** After what the caller sent before; ends with endBreak(), after MAX_BREAK_MS, or when the port closes. */
+  /** After what the caller sent before; ends with the device's endBreak(), after MAX_BREAK_MS, or when the port closes. */
   beginBreak(turn: Turn): Promise<void> {
     return this.traffic.inTurn(turn, (signal) => this.device.beginBreak(MAX_BREAK_MS, signal));
   }
@@ -88,21 +88,6 @@ export class OpenPort {
   /** After what the caller sent before; nothing is sent meanwhile. */
   sendBreak(turn: Turn, durationMs: number): Promise<void> {
     return this.traffic.inTurn(turn, (signal) => this.device.sendBreak(durationMs, signal), durationMs);
-  }
-
-  /** At once. Nothing happens if there is none. */
-  endBreak(): void {
-    this.device.endBreak();
-  }
-
-  /** At once: packets of the caller that wait are not sent, and what the kernel still holds is dropped. */
-  purgeTransmit(caller: string): void {
-    this.traffic.purgeTransmit(caller);
-  }
-
-  /** Hands out what has arrived and was not read yet. */
-  takeArrived(): void {
-    this.device.takeArrived();
   }
 
   /**

@@ -259,8 +259,9 @@ export class PortOwner {
   }
 
   #countersNow(): LineCounters {
-    const { packets: rxBufferedPackets, bytes: rxBufferedBytes } = this.#packets ?? { packets: 0, bytes: 0 };
-    const { queuedPackets: txQueuedPackets = 0, queuedBytes: txQueuedBytes = 0 } = this.#current?.traffic ?? {};
+    const none = { packets: 0, bytes: 0 };
+    const { packets: rxBufferedPackets, bytes: rxBufferedBytes } = this.#packets ?? none;
+    const { packets: txQueuedPackets, bytes: txQueuedBytes } = this.#current?.traffic.queued ?? none;
     return { ...this.#counters, rxBufferedPackets, rxBufferedBytes, txQueuedPackets, txQueuedBytes };
   }
 

@@ -69,12 +69,8 @@ export class Traffic {
     this.#queue = new SendQueue(options.txLimits);
   }
 
-  get queuedPackets(): number {
-    return this.#queue.packets;
-  }
-
-  get queuedBytes(): number {
-    return this.#queue.bytes;
+  get queued(): Pick<SendQueue<Waiting>, 'packets' | 'bytes'> {
+    return this.#queue;
   }
 
   /** Takes bytes that arrived now. */

@@ -125,24 +125,17 @@ function isAlive(pid: number): boolean {
 
 // The system's error when a port cannot be opened, as an error of the catalogue.
 
-interface Meaning {
-  readonly code: ErrorCode;
-  readonly text: string;
-  readonly hint?: string;
-}
+type Meaning = readonly [code: ErrorCode, text: string, hint?: string];
 
-const gone: Meaning = { code: 'PORT_NOT_FOUND', text: 'there is no such port now' };
-const notATty: Meaning = { code: 'PORT_IO', text: 'it is not a serial port' };
+const gone: Meaning = ['PORT_NOT_FOUND', 'there is no such port now'];
+const notATty: Meaning = ['PORT_IO', 'it is not a serial port'];
+const noDialout = 'the service must be in the group that owns the device, usually dialout';
 const meanings: Readonly<Record<string, Meaning>> = {
   ENOENT: gone,
   ENXIO: gone,
   ENODEV: gone,
-  EACCES: {
-    code: 'PORT_PERMISSION',
-    text: 'permission denied',
-    hint: 'the service must be in the group that owns the device, usually dialout',
-  },
-  EPERM: { code: 'PORT_PERMISSION', text: 'operation not permitted', hint: 'see DeviceAllow in the service unit' },
+  EACCES: ['PORT_PERMISSION', 'permission denied', noDialout],
+  EPERM: ['PORT_PERMISSION', 'operation not permitted', 'see DeviceAllow in the service unit'],
   ENOTTY: notATty,
   EISDIR: notATty,
 };
@@ -162,18 +155,14 @@ export function openError(path: string, thrown: unknown, holder?: string): Lines
   const text = messageOf(thrown);
   const code = systemCode(thrown) || (bindingTexts.find(([pattern]) => pattern.test(text))?.[1] ?? '');
   if (code === 'EBUSY') return portBusy(path, holder, thrown);
-  const meaning = meanings[code];
-  if (meaning === undefined) return new LinesideError('PORT_IO', `cannot open ${path}: ${text}`, { cause: thrown });
-  return new LinesideError(meaning.code, `cannot open ${path}: ${meaning.text}`, {
-    cause: thrown,
-    ...(meaning.hint === undefined ? {} : { hint: meaning.hint }),
-  });
+  const [known, why, hint = ''] = meanings[code] ?? ['PORT_IO', text];
+  return new LinesideError(known, `cannot open ${path}: ${why}`, { cause: thrown, hint });
 }
 
 function portBusy(path: string, holder: string | undefined, cause?: unknown): LinesideError {
   const who = holder ?? 'another process';
   return new LinesideError('PORT_BUSY', `cannot open ${path}: ${who} holds it`, {
     hint: `stop ${who} and try again`,
-    ...(cause === undefined ? {} : { cause }),
+    cause,
   });
 }

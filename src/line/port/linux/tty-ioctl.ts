@@ -28,8 +28,8 @@ const TIOCCBRK = 0x5428;
 const TIOCSERGETLSR = 0x5459;
 const TIOCGICOUNT = 0x545d;
 
-const TCOFLUSH = 1;
-const TCIOFLUSH = 2;
+/** What TCFLSH discards. */
+const flushed = { input: TCIFLUSH, output: 1, both: 2 } as const;
 
 /** The transmitter's shift register is empty. */
 const TIOCSER_TEMT = 1;
@@ -73,16 +73,9 @@ export function setTermios(fd: number, termios: Termios): void {
   ioctl(fd, 'TCSETS2', TCSETS2, encodeTermios(termios));
 }
 
-export function discardInput(fd: number): void {
-  ioctlValue(fd, 'TCFLSH', TCFLSH, TCIFLUSH);
-}
-
-export function discardOutput(fd: number): void {
-  ioctlValue(fd, 'TCFLSH', TCFLSH, TCOFLUSH);
-}
-
-export function discardBoth(fd: number): void {
-  ioctlValue(fd, 'TCFLSH', TCFLSH, TCIOFLUSH);
+/** Bytes that were not read, or not transmitted. */
+export function discard(fd: number, what: keyof typeof flushed): void {
+  ioctlValue(fd, 'TCFLSH', TCFLSH, flushed[what]);
 }
 
 export function setExclusive(fd: number, on: boolean): void {
@@ -126,16 +119,19 @@ export function setBreak(fd: number, on: boolean): void {
 }
 
 export function getCounters(fd: number): KernelCounters {
-  const bytes = Buffer.alloc(ICOUNTER_BYTES);
-  ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
-  return Object.fromEntries(counterNames.map((name, i) => [name, bytes.readUInt32LE((4 + i) * 4)])) as KernelCounters;
+  return readCounts(fd, counterNames, 4);
 }
 
 /** How often each incoming modem line has changed; 32 bits, wrapping. Throws where the driver does not count. */
 export function getModemChanges(fd: number): ModemChanges {
+  return readCounts(fd, changeNames, 0);
+}
+
+function readCounts<Name extends string>(fd: number, names: readonly Name[], from: number) {
   const bytes = Buffer.alloc(ICOUNTER_BYTES);
   ioctl(fd, 'TIOCGICOUNT', TIOCGICOUNT, bytes);
-  return Object.fromEntries(changeNames.map((name, i) => [name, bytes.readUInt32LE(i * 4)])) as ModemChanges;
+  const counts = names.map((name, i) => [name, bytes.readUInt32LE((from + i) * 4)]);
+  return Object.fromEntries(counts) as Record<Name, number>;
 }
 
 /** The driver is to pass bytes on at once (FTDI: latency timer 1 ms instead of 16). Throws where it cannot. */

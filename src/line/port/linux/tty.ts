@@ -199,7 +199,7 @@ export class TtyDevice {
 
   /** Drops what the kernel has not transmitted. */
   discardUnsent(): void {
-    this.#control('transmit side', ioctl.discardOutput);
+    this.#control('transmit side', (fd) => ioctl.discard(fd, 'output'));
     this.#sentAtMs = 0;
   }
 
@@ -308,7 +308,7 @@ export class TtyDevice {
     this.endBreak();
     this.#writer.end(why);
     // Untransmitted bytes would hold the last close for up to 30 s (closing_wait).
-    attempt(() => ioctl.discardBoth(guard.fd));
+    attempt(() => ioctl.discard(guard.fd, 'both'));
     attempt(() => ioctl.setExclusive(guard.fd, false));
     reader.stream.destroy();
     // serialport's descriptor is the last and is closed on a pool thread: if a close waits, it is that one.
@@ -412,7 +412,7 @@ async function bind(port: PortToOpen) {
 function configure(port: PortToOpen, settings: LineSettings, guard: PortGuard): EffectiveSettings {
   const effective = apply(port, settings, guard.fd, guard.former);
   // What came in while the line had serialport's settings was sampled at the wrong rate.
-  ioctl.discardInput(guard.fd);
+  ioctl.discard(guard.fd, 'input');
   try {
     ioctl.setLowLatency(guard.fd);
   } catch {

@@ -14,7 +14,7 @@ import { ChattyDevice, checksum, DEVICE_ID, startSimulatedLine } from './simulat
 
 async function setup(t: TestContext, clock = new FakeClock()) {
   const runtimeDir = join(temporaryDirectory(t), 'run');
-  const line = await startSimulatedLine({ runtimeDir, clock });
+  const line = await startSimulatedLine(runtimeDir, clock);
   t.after(() => line.close());
   const inventory = new Inventory({
     extraPorts: [line.portName],
@@ -77,7 +77,7 @@ test('replaces the link of an earlier run, removes its own, and leaves nothing o
   const link = join(parent, 'sim0');
   await symlink('/dev/pts/999999', link);
   const before = openDescriptors();
-  const line = await startSimulatedLine({ runtimeDir: parent, clock: systemClock });
+  const line = await startSimulatedLine(parent, systemClock);
   assert.match(await readlink(link), /^\/dev\/pts\/\d+$/);
   await line.close();
   await assert.rejects(lstat(link), { code: 'ENOENT' });
@@ -86,7 +86,7 @@ test('replaces the link of an earlier run, removes its own, and leaves nothing o
 
 test('fails with the reason when the link cannot be placed, and leaves nothing open', async () => {
   const before = openDescriptors();
-  await assert.rejects(startSimulatedLine({ runtimeDir: '/dev/null', clock: systemClock }), { code: /ENOTDIR|EEXIST/ });
+  await assert.rejects(startSimulatedLine('/dev/null', systemClock), { code: /ENOTDIR|EEXIST/ });
   await until('all is closed', () => openDescriptors() === before);
 });
 

@@ -19,13 +19,7 @@ const MAX_UNREAD_BYTES = 2_048;
 const IDLE_LOOK_MS = 1_000;
 
 /** `runtimeDir`: gets the link sim0; made if it is not there. */
-export async function startSimulatedLine({
-  runtimeDir,
-  clock,
-}: {
-  readonly runtimeDir: string;
-  readonly clock: Clock;
-}) {
+export async function startSimulatedLine(runtimeDir: string, clock: Clock) {
   const portName = join(runtimeDir, LINK_NAME);
   await mkdir(runtimeDir, { recursive: true });
   const pty = openPty();
