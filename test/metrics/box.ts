@@ -7,7 +7,7 @@ import { LineWatch } from '../../src/hub/health/watch.ts';
 import { wellOutbox, wellUpstream, wellWebhooks } from '../../src/hub/health/well.fixture.ts';
 import { Metrics } from '../../src/hub/http/metrics/metrics.ts';
 import { type OutboxStatus, outboxRules } from '../../src/hub/outbox/admin.ts';
-import { UpstreamAlerts, type UpstreamStatus } from '../../src/hub/upstream/status.ts';
+import { type UpstreamStatus, upstreamAlerts } from '../../src/hub/upstream/status.ts';
 import type { WebhookStatus } from '../../src/hub/webhooks/face.ts';
 import { webhookRules } from '../../src/hub/webhooks/webhooks.ts';
 import { Alerts } from '../../src/shared/base/alerts.ts';
@@ -56,7 +56,7 @@ export class Box {
   readonly #host = new Alerts(hostRules);
   readonly #certificates = new Alerts(certificateRules);
   readonly #service = new Alerts(serviceRules);
-  readonly #upstream = new UpstreamAlerts(0);
+  readonly #upstream = upstreamAlerts(0);
 
   constructor() {
     this.clock.stepWall(-this.clock.wallMs());
@@ -114,7 +114,7 @@ export class Box {
       ...this.#outbox.look(healthReport, nowMs),
       ...this.#webhooks.look(webhooks, nowMs),
       ...this.#line.alerts(),
-      ...this.#upstream.look(upstream, nowMs),
+      ...this.#upstream(upstream, nowMs),
       ...this.#certificates.look({ left }, nowMs),
       ...this.#service.look({ closedSockets, faults: [hubFaults, ...(line === undefined ? [] : [line])] }, nowMs),
       ...this.#host.look(host, nowMs),

@@ -16,7 +16,7 @@ import { LogCursor } from './log-cursor.ts';
 import { type Action, nextStep, type Situation, type Waiting } from './next-step.ts';
 import { CORRECTION_BYTES, type Correction, encode, FRAME_BYTES, type Packed, unsetIn } from './packer.ts';
 import { PersistedState, type Positions } from './persisted-state.ts';
-import { UpstreamAlerts, type UpstreamState, type UpstreamStatus } from './status.ts';
+import { type UpstreamState, type UpstreamStatus, upstreamAlerts } from './status.ts';
 import type { SendOutcome, Transport, UpstreamSettings } from './transport.ts';
 import { UpstreamStats } from './upstream-stats.ts';
 
@@ -70,7 +70,7 @@ export class Shipper {
   readonly #persistedState: PersistedState;
   readonly #pace: Pace;
   readonly #loop: Loop;
-  readonly #alerts: UpstreamAlerts;
+  readonly #alertsOf: ReturnType<typeof upstreamAlerts>;
   #held: Held | undefined;
   readonly #inFlight: InFlight[] = [];
   /** Those in flight. */
@@ -99,7 +99,7 @@ export class Shipper {
     const { batchBytes, lingerMs, maxKbitPerS, maxBytesPerDay } = settings;
     this.#mostBytes = Math.min(batchBytes, transport.maxBytes - FRAME_BYTES);
     this.#pace = new Pace(maxKbitPerS, this.#mostBytes, clock.monoMs());
-    this.#alerts = new UpstreamAlerts(clock.monoMs());
+    this.#alertsOf = upstreamAlerts(clock.monoMs());
     this.#stats = new UpstreamStats(logger, transport.name);
     this.#cursor = new LogCursor({ ...options, lingerMs, stats: this.#stats });
     this.#persistedState = new PersistedState({ ...options, maxBytesPerDay, stats: this.#stats, cursor: this.#cursor });
@@ -152,7 +152,7 @@ export class Shipper {
   }
 
   alerts(): readonly Alert[] {
-    return this.#alerts.look(this.status(), this.#o.clock.monoMs());
+    return this.#alertsOf(this.status(), this.#o.clock.monoMs());
   }
 
   async #pass(signal: AbortSignal): Promise<number> {

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { wellUpstream } from '../health/well.fixture.ts';
-import { UpstreamAlerts } from './status.ts';
+import { upstreamAlerts } from './status.ts';
 
 test('lost entries are reported for a day', () => {
-  const alerts = new UpstreamAlerts(0);
+  const alertsOf = upstreamAlerts(0);
   const firing = (entriesLost: number, hours: number): number[] =>
-    alerts.look({ ...wellUpstream, entriesLost }, hours * 3_600_000).map(({ value }) => value);
+    alertsOf({ ...wellUpstream, entriesLost }, hours * 3_600_000).map(({ value }) => value);
   assert.deepEqual(
     [firing(0, 1), firing(5, 2), firing(5, 25.9), firing(8, 26), firing(8, 49.9), firing(8, 50)],
     [[], [5], [5], [3], [3], []],

@@ -102,16 +102,12 @@ export const upstreamRules: readonly Rule<UpstreamHealth>[] = [
 ];
 
 /** Keeps what the rules need from one evaluation to the next. */
-export class UpstreamAlerts {
-  readonly #alerts = new Alerts(upstreamRules);
-  readonly #lost = new RollingIncrease(REPORT_LOST_S * 1_000);
-
-  constructor(nowMs: number) {
-    this.#lost.note(0, nowMs);
-  }
-
-  look(status: UpstreamStatus, nowMs: number): readonly Alert[] {
-    this.#lost.note(status.entriesLost, nowMs);
-    return this.#alerts.look({ ...status, recentlyLost: this.#lost.within(nowMs) }, nowMs);
-  }
+export function upstreamAlerts(startMs: number) {
+  const alerts = new Alerts(upstreamRules);
+  const lost = new RollingIncrease(REPORT_LOST_S * 1_000);
+  lost.note(0, startMs);
+  return (status: UpstreamStatus, nowMs: number): readonly Alert[] => {
+    lost.note(status.entriesLost, nowMs);
+    return alerts.look({ ...status, recentlyLost: lost.within(nowMs) }, nowMs);
+  };
 }

@@ -17,7 +17,6 @@ import {
   LOCAL,
   newToken,
   parseTokens,
-  type Role,
   readTokensFile,
   roles,
   type StoredToken,
@@ -123,20 +122,15 @@ export function addToken(file: string, name: string, wanted: readonly string[], 
   if (name === LOCAL) {
     throw new LinesideError('INVALID_ARGUMENT', `"${LOCAL}" is who comes through the Unix socket: take another name`);
   }
-  const given = new Set<Role>();
-  for (const role of wanted) {
-    if (!isRole(role)) {
-      throw new LinesideError('INVALID_ARGUMENT', `no such role: "${role}"`, { hint: `one of ${roles.join(', ')}` });
-    }
-    given.add(role);
-  }
-  if (given.size === 0) {
-    throw new LinesideError('INVALID_ARGUMENT', 'a token needs a role', { hint: `one of ${roles.join(', ')}` });
+  const unknown = wanted.find((role) => !isRole(role));
+  if (unknown !== undefined || wanted.length === 0) {
+    const message = unknown === undefined ? 'a token needs a role' : `no such role: "${unknown}"`;
+    throw new LinesideError('INVALID_ARGUMENT', message, { hint: `one of ${roles.join(', ')}` });
   }
   const token = newToken();
   const entry = {
     name,
-    roles: [...given],
+    roles: [...new Set(wanted.filter(isRole))],
     sha256: digestOf(token).toString('hex'),
     createdAt: createdAt.toISOString(),
   };

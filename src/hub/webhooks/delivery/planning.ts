@@ -105,29 +105,24 @@ export class TransactionDrafts {
 const maxKinds = 10_000;
 
 /** A snapshot. Events are many and their kinds few, so each filter is evaluated once for each kind. */
-export class Recipients {
-  readonly #all: readonly Recipient[];
-  readonly #byKind = new Map<string, readonly Subscription[]>();
-
-  constructor(all: readonly Recipient[]) {
-    this.#all = all;
-  }
-
-  get none(): boolean {
-    return this.#all.length === 0;
-  }
-
-  of(kind: EventKind): readonly Subscription[] {
-    // No part contains a line feed.
-    const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
-    const known = this.#byKind.get(key);
-    if (known !== undefined) return known;
-    if (this.#byKind.size >= maxKinds) this.#byKind.clear();
-    const recipients = this.#all.filter(({ takes }) => takes(kind)).map(({ subscription }) => subscription);
-    this.#byKind.set(key, recipients);
-    return recipients;
-  }
+export function recipientsOf(all: readonly Recipient[]) {
+  const byKind = new Map<string, readonly Subscription[]>();
+  return {
+    none: all.length === 0,
+    of(kind: EventKind): readonly Subscription[] {
+      // No part contains a line feed.
+      const key = `${kind.scope}\n${kind.category}\n${kind.action}\n${kind.dictionary}`;
+      const known = byKind.get(key);
+      if (known !== undefined) return known;
+      if (byKind.size >= maxKinds) byKind.clear();
+      const recipients = all.filter(({ takes }) => takes(kind)).map(({ subscription }) => subscription);
+      byKind.set(key, recipients);
+      return recipients;
+    },
+  };
 }
+
+export type Recipients = ReturnType<typeof recipientsOf>;
 
 export function recipientsIn(cache: SubscriptionSource): Recipients {
   const active = cache.all().filter((subscription) => subscription.active);
@@ -135,5 +130,5 @@ export function recipientsIn(cache: SubscriptionSource): Recipients {
     const scopes = cache.openScopes(subscription);
     return scopes.length === 0 ? [] : [{ subscription, takes: filterOf({ ...subscription, scopes }) }];
   });
-  return new Recipients(recipients);
+  return recipientsOf(recipients);
 }

@@ -10,7 +10,7 @@ import { DeliveryRows } from './delivery-rows.ts';
 import { accepted, dispatcherRig, rowsIn, scheduleS, silent, subscribe } from './dispatcher.fixture.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { deliveriesIn, emit, plannerOn, plannerRig } from './planner.fixture.ts';
-import { Recipients } from './planning.ts';
+import { recipientsOf } from './planning.ts';
 import { countReads, put, type Reads } from './stored.fixture.ts';
 
 async function readsOf(
@@ -41,7 +41,7 @@ test('a hundred subscriptions read the events once, as one does', async (t) => {
 test('a filter is asked once for each kind of event, and what is remembered of kinds is bounded', () => {
   let asked = 0;
   const takes = filterOf({ scopes: ['PUBLIC'], dictionaries: ['d1', 'd12000'], actions: null, categories: null });
-  const recipients = new Recipients([
+  const recipients = recipientsOf([
     {
       subscription: {} as Subscription,
       takes: (kind: Parameters<typeof takes>[0]) => {
