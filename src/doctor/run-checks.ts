@@ -4,7 +4,7 @@ import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
 import { type Check, type CheckContext, configured, within } from './check-context.ts';
 import { checkCertificates, checkTokens, checkWebhooks, judgeConfiguration } from './checks/configuration.ts';
 import { checkDatabases, checkDisk } from './checks/disk.ts';
-import { checkClock, checkConsole, checkMachine, checkSlots, checkUart } from './checks/machine.ts';
+import { checkClock, checkConsole, checkSlots, checkUart, judgeMachine, machineFacts } from './checks/machine.ts';
 import { checkNetwork } from './checks/network.ts';
 import { checkPermissions } from './checks/permissions.ts';
 import { brokerLimitMs, checkBroker, checkUpstream } from './checks/remotes.ts';
@@ -24,7 +24,7 @@ export const checks: readonly Check[] = [
   { name: 'clock', title: 'clock', run: checkClock },
   { name: 'disk', title: 'disk', run: configured(checkDisk) },
   { name: 'databases', title: 'databases', run: checkDatabases },
-  { name: 'machine', title: 'machine', run: checkMachine },
+  { name: 'machine', title: 'machine', run: async (context) => judgeMachine(await machineFacts(context)) },
   { name: 'network', title: 'network and DNS', run: configured(checkNetwork) },
   { name: 'broker', title: 'broker', limitMs: brokerLimitMs, run: configured(checkBroker) },
   { name: 'upstream', title: 'upstream', run: configured(checkUpstream) },

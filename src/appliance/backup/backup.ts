@@ -196,8 +196,10 @@ async function copyDatabase(source: string, target: string, onProgress: (doneByt
     await connection.backup(target, {
       progress({ totalPages, remainingPages }) {
         onProgress((totalPages - remainingPages) * pageSize, totalPages * pageSize);
-        if (bytesOf(wal) - started > mostGrowth) throw tooBusy(source);
-        return pages;
+        if (bytesOf(wal) - started <= mostGrowth) return pages;
+        throw new LinesideError('STORAGE_FAILED', `${source} is written to faster than it can be copied`, {
+          hint: 'Take a faster medium, or a quieter hour; --no-log leaves the serial log out.',
+        });
       },
     });
     check(source, target);
@@ -218,10 +220,4 @@ function check(source: string, target: string): void {
   } finally {
     closeQuietly(copy);
   }
-}
-
-function tooBusy(source: string): LinesideError {
-  return new LinesideError('STORAGE_FAILED', `${source} is written to faster than it can be copied`, {
-    hint: 'Take a faster medium, or a quieter hour; --no-log leaves the serial log out.',
-  });
 }

@@ -161,14 +161,16 @@ const connectMs = 10_000;
 
 /** Any status is an answer; throws ExchangeError, also when the signal ends it. */
 async function exchange(place: Place, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
-  const { tls, token } = place;
+  const { endpoint, tls, token } = place;
   const { method, path, body } = request;
+  const address =
+    endpoint.kind === 'unix' ? { socketPath: endpoint.path } : { host: endpoint.host, port: endpoint.port };
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const headers = { accept: 'application/json, application/problem+json', ...authorization, ...request.headers };
   // A connection for each exchange: a kept one that the hub has just closed would leave a write in doubt. The
   // hub keeps it all the same (keep-alive): if it refuses a body early, it would otherwise close it before its answer is read.
   const agent = tls === undefined ? new Agent({ keepAlive: true }) : new SecureAgent({ keepAlive: true });
-  const common = { ...addressOf(place), method, path, headers, agent, signal };
+  const common = { ...address, method, path, headers, agent, signal };
   const sent = tls === undefined ? plainRequest(common) : secureRequest({ ...common, ...tlsOptions(tls, place.face) });
   let progress: ExchangeError['progress'] = 'unsent';
   sent.once('finish', () => (progress = 'sent'));
@@ -191,10 +193,6 @@ async function exchange(place: Place, request: HttpRequest, signal: AbortSignal)
     sent.destroy();
     agent.destroy();
   }
-}
-
-function addressOf({ endpoint }: Place) {
-  return endpoint.kind === 'unix' ? { socketPath: endpoint.path } : { host: endpoint.host, port: endpoint.port };
 }
 
 async function wholeBody(response: IncomingMessage): Promise<Buffer> {

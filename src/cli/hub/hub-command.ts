@@ -146,9 +146,7 @@ export async function ask(call: Call<object>, [method, path]: Target, fields: Js
   return hub.write(method, path, body, method === 'DELETE' ? reasonHeader(body['changeReason']) : ifMatch);
 }
 
-interface Listing extends Required<Pick<HubCommand, 'columns' | 'none' | 'pageSize' | 'item'>> {
-  readonly usualLimit: number;
-}
+type Listing = Required<Pick<HubCommand, 'columns' | 'none' | 'pageSize' | 'item' | 'usualLimit'>>;
 
 /** Writes each page as it comes: a table for people, an object a line for scripts. */
 export async function list(call: Call<{ limit?: number }>, path: string, query: JsonObject, listing: Listing) {

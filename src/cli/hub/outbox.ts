@@ -180,7 +180,9 @@ function outboxText(outbox: Fields, width: number): string {
   const pruned = outbox.number('prunedTotal');
   if (pruned > 0)
     rows.push(['Pruned', `the ${counted(pruned, 'oldest event')} since the start: outbox.max_bytes was reached`]);
-  rows.push(['In flight', inFlightText(outbox)], ...blockedRows(outbox), deadRow(outbox.number('deadLetters')));
+  const inFlight = outbox.number('inFlight');
+  const onTheWay = inFlight === 0 ? 'nothing' : `${counted(inFlight, 'change')} on the way, not acknowledged yet`;
+  rows.push(['In flight', onTheWay], ...blockedRows(outbox), deadRow(outbox.number('deadLetters')));
   for (const topic of broker.objects('topics')) rows.push(topicRow(new Fields(topic, 'the topic')));
   rows.push(['Since start', sinceStartText(outbox)]);
   return labelledWrapped(oncePerLabel(rows), width);
@@ -216,11 +218,6 @@ function easeText(outbox: Fields, broker: Fields): string {
   return broker.truth('configured')
     ? 'nothing is lost: they are stored on this box and are published automatically when the broker is back'
     : 'they are published when a broker is configured; if outbox.max_bytes is reached before, the oldest are pruned';
-}
-
-function inFlightText(outbox: Fields): string {
-  const inFlight = outbox.number('inFlight');
-  return inFlight === 0 ? 'nothing' : `${counted(inFlight, 'change')} on the way, not acknowledged yet`;
 }
 
 function blockedRows(outbox: Fields): Row[] {

@@ -354,16 +354,14 @@ class Monitor {
   }
 
   async #toggleLog(): Promise<void> {
-    if (!this.#screen.isCopied) return this.#ask('file to log to', (path) => this.#log(path));
+    const log = (path: string): Promise<void> =>
+      this.#reported(`log to ${safeText(path)}`, async () => {
+        await this.#screen.copyTo(path);
+        return `logging to ${safeText(path)}`;
+      });
+    if (!this.#screen.isCopied) return this.#ask('file to log to', log);
     await this.#screen.endCopy();
     await this.#screen.notice('logging ended');
-  }
-
-  #log(path: string): Promise<void> {
-    return this.#reported(`log to ${safeText(path)}`, async () => {
-      await this.#screen.copyTo(path);
-      return `logging to ${safeText(path)}`;
-    });
   }
 
   async #ask(question: string, use: (text: string) => Promise<void>): Promise<void> {

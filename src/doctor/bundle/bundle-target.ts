@@ -78,13 +78,10 @@ function unwritten(output: string, code: string): LinesideError {
     EACCES: 'this user may not write there',
     EPERM: 'this user may not write there',
   };
-  return new LinesideError(
-    code === 'ENOSPC' ? 'STORAGE_FULL' : 'STORAGE_FAILED',
-    `${output} cannot be written: ${words[code] ?? code}`,
-    {
-      hint: 'Name another place by --output, such as a stick or /tmp.',
-    },
-  );
+  const kind = code === 'ENOSPC' ? 'STORAGE_FULL' : 'STORAGE_FAILED';
+  return new LinesideError(kind, `${output} cannot be written: ${words[code] ?? code}`, {
+    hint: 'Name another place by --output, such as a stick or /tmp.',
+  });
 }
 
 export function describeBundle({ output, bytes, files, leftOut }: BundleReport): string {

@@ -75,10 +75,6 @@ export function judgeMachine(facts: HostFacts): Finding[] {
   return orFine(findings, `${degrees}, ${free} of memory available, supply ${volts}`);
 }
 
-export async function checkMachine(context: CheckContext): Promise<Finding[]> {
-  return judgeMachine(await machineFacts(context));
-}
-
 export async function machineFacts({ roots, config }: CheckContext): Promise<HostFacts> {
   const sensors = { sys: roots.sys, bootFacts: join(roots.run, 'lineside-boot') };
   return {

@@ -84,16 +84,22 @@ function may({ mode, uid, gid }: RightsFact, user: User, needs: number): boolean
 
 export async function checkPermissions(context: ConfiguredContext): Promise<Finding[]> {
   const { config, hubDir } = context;
-  const [line, hub] = await serviceUsers(context);
+  const user = (unit: string, name: string) => (context.isUnits ? unitUser(context, unit, name) : undefined);
+  const line = await user('lineside.service', 'lineside');
+  const hub = (await user('lineside-hub.service', 'lineside-hub')) ?? line;
   const facts = [
     await factOf('data.dir', config.data.dir, 'directory', line),
-    await factOf("the hub's data directory", hubDir, 'directory', hub ?? line),
+    await factOf("the hub's data directory", hubDir, 'directory', hub),
     await factOf('data.runtime_dir', config.data.runtimeDir, 'directory', line),
     await factOf('the tokens file', config.auth.tokensFile, 'tokens', line),
   ];
   for (const { key, file, isSecret, reader } of namedFiles(context)) {
-    const user = { systemd: undefined, hub: hub ?? line, line }[reader];
-    const fact = await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', user);
+    const fact = await factOf(
+      `the file of ${key}`,
+      file,
+      isSecret ? 'secret' : 'public',
+      { systemd: undefined, hub, line }[reader],
+    );
     // The service creates webhooks.key_file; certificates have a check of their own.
     if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
@@ -126,14 +132,6 @@ async function portRights(context: CheckContext, line: User | undefined): Promis
       : [skipped('whether the service may open the ports: it does not run')];
   const facts = await Promise.all(ports.map((port) => factOf(port.portName, port.devicePath, 'port', line)));
   return facts.flatMap((fact) => [...judgeRights(fact)]);
-}
-
-async function serviceUsers(context: CheckContext): Promise<[User | undefined, User | undefined]> {
-  if (!context.isUnits) return [undefined, undefined];
-  return [
-    await unitUser(context, 'lineside.service', 'lineside'),
-    await unitUser(context, 'lineside-hub.service', 'lineside-hub'),
-  ];
 }
 
 async function unitUser({ roots }: CheckContext, unit: string, name: string): Promise<User | undefined> {

@@ -73,7 +73,7 @@ export class AuthInterceptor {
       const connection = this.#connections.of(call);
       const deadline = deadlineOf(call, this.#clock);
       const incoming = this.#connections.incoming(call);
-      const name = responseStream ? this.#nextName() : undefined;
+      const name = responseStream ? String((this.#streamCount += 1)) : undefined;
       const gated = new LineCall(call, this.#clock, (metadata) => {
         if (!this.#isOpen) throw new LinesideError('SHUTTING_DOWN', 'the service is stopping');
         const given = String(metadata.get(CALLER_NAME_HEADER)[0] ?? '');
@@ -98,19 +98,11 @@ export class AuthInterceptor {
         return check();
       });
       if (incoming !== undefined) gated.receive(this.#large, incoming, connection.caller);
-      if (name !== undefined) this.#keep(name, gated);
+      if (name === undefined) return gated;
+      this.#streams.set(name, gated);
+      gated.whenOver(() => this.#streams.delete(name));
       return gated;
     };
-  }
-
-  #nextName(): string {
-    this.#streamCount += 1;
-    return String(this.#streamCount);
-  }
-
-  #keep(name: string, call: LineCall): void {
-    this.#streams.set(name, call);
-    call.whenOver(() => this.#streams.delete(name));
   }
 }
 

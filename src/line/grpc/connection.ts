@@ -40,7 +40,8 @@ export class Connections {
   /** What arrives for the call; undefined if grpc-js hides it. */
   incoming(call: ServerInterceptingCallInterface): Incoming | undefined {
     const stream = property(call, 'stream');
-    return isIncoming(stream) ? stream : undefined;
+    const isHere = ['on', 'pause', 'resume', 'close'].every((name) => typeof property(stream, name) === 'function');
+    return isHere ? (stream as Incoming) : undefined;
   }
 
   #describe(call: ServerInterceptingCallInterface, session: object | undefined): Connection {
@@ -99,10 +100,6 @@ export class Newcomers {
     this.#timers.get(peer)?.cancel();
     this.#timers.delete(peer);
   }
-}
-
-function isIncoming(stream: unknown): stream is Incoming {
-  return ['on', 'pause', 'resume', 'close'].every((name) => typeof property(stream, name) === 'function');
 }
 
 function faultOf(socket: unknown): string | undefined {

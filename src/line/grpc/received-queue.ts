@@ -33,14 +33,6 @@ export class ReceivedQueue {
     return this.#lostBytes;
   }
 
-  received(bytes: Uint8Array): void {
-    this.#add(bytes);
-  }
-
-  event(event: Event): void {
-    this.#add(event);
-  }
-
   /**
    * A batch of the log goes behind what waits, so that bytes are received before their entry comes, and no entry comes whose
    * bytes are lost. Resolves when it was taken, or at the end; undefined: nothing waits. One at a time.
@@ -90,7 +82,8 @@ export class ReceivedQueue {
     return sessionResponse('received', run.length === 1 ? first : Buffer.concat(run, size));
   }
 
-  #add(piece: Uint8Array | Event): void {
+  /** Received bytes, or an event. */
+  add(piece: Uint8Array | Event): void {
     if (this.#lostBytes > 0) return;
     const bytes = bytesOf(piece);
     if (this.#bytes + bytes > MAX_UNREAD_BYTES) {

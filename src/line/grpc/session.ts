@@ -36,7 +36,6 @@ export class Session {
   readonly #parts: ServiceContext;
   readonly #caller: SessionCaller;
   readonly #subscription: Subscription;
-  readonly #signal: AbortSignal;
   readonly #out: Outgoing;
   readonly #slots: Slot[] = [];
   /** Of Outgoing, at the last answer. */
@@ -64,13 +63,12 @@ export class Session {
     this.#parts = parts;
     this.#caller = caller;
     this.#subscription = subscription;
-    this.#signal = subscription.signal;
     this.#out = out;
   }
 
   /** Ends when the client has ended its side, every answer is out, and the log and the received bytes have ended; or by the signal. */
   async run(requests: AsyncIterable<lineside.v1.SessionRequest>): Promise<void> {
-    this.#signal.addEventListener('abort', () => this.#end.resolve(), { once: true });
+    this.#subscription.signal.addEventListener('abort', () => this.#end.resolve(), { once: true });
     this.#begin(this.#read(requests));
     try {
       await this.#end.promise;
@@ -92,7 +90,7 @@ export class Session {
         if (this.#underWay === 0) this.#end.resolve();
       },
       // A client that disconnected fails its reader too; the signal reports that already.
-      (error: unknown) => (this.#signal.aborted ? this.#end.resolve() : this.#end.reject(error)),
+      (error: unknown) => (this.#subscription.signal.aborted ? this.#end.resolve() : this.#end.reject(error)),
     );
   }
 
@@ -101,7 +99,7 @@ export class Session {
       while (this.#slots.length >= MAX_SESSION_OUTSTANDING) await this.#slots[0]?.sent.promise;
       // A client that takes no answers sends no more packets.
       await this.#full;
-      if (this.#signal.aborted || this.#isOver) return;
+      if (this.#subscription.signal.aborted || this.#isOver) return;
       if (send) this.#send(send);
       else if (log) this.#follow(log);
       else if (receive) this.#receive(receive);
@@ -116,7 +114,7 @@ export class Session {
   }
 
   #turn(): Turn {
-    return { caller: this.#caller.stream, signal: this.#signal, deadlineMs: undefined };
+    return { caller: this.#caller.stream, signal: this.#subscription.signal, deadlineMs: undefined };
   }
 
   /** In the order of the requests. */
@@ -180,14 +178,14 @@ export class Session {
   /** `fromEntry`: from the end of the last entry of the log. */
   #listen(queue: ReceivedQueue, fromEntry: boolean): void {
     const { line } = this.#parts;
-    queue.event({ portState: portStateOf(line.snapshot().state) });
+    queue.add({ portState: portStateOf(line.snapshot().state) });
     const listener: LineListener = {
       received: (bytes, errors = []) => {
-        if (this.#endErrors !== undefined && errors.length > 0) queue.event({ lineErrors: { errors: [...errors] } });
-        queue.received(bytes);
+        if (this.#endErrors !== undefined && errors.length > 0) queue.add({ lineErrors: { errors: [...errors] } });
+        queue.add(bytes);
       },
-      state: (state) => queue.event({ portState: portStateOf(state) }),
-      settings: (effective) => queue.event({ settings: effectiveMessage(effective) }),
+      state: (state) => queue.add({ portState: portStateOf(state) }),
+      settings: (effective) => queue.add({ settings: effectiveMessage(effective) }),
     };
     this.#atEnd.push(line.listen(listener, fromEntry), () => queue.end());
   }
@@ -217,7 +215,7 @@ export class Session {
       timer = clock.timer(MODEM_LOOK_MS, look);
       const now = attempt(() => line.openPort().modemState(before));
       const change = now && modemChange(before, now, uncounted);
-      if (change !== undefined) queue.event({ modemLines: change });
+      if (change !== undefined) queue.add({ modemLines: change });
       before = now;
     };
     look();

@@ -100,15 +100,7 @@ export function addGap(gaps: LogGap[], added: LogGap): void {
 }
 
 function joined(a: LogGap, b: LogGap): LogGap {
-  return {
-    firstId: a.firstId,
-    lastId: b.lastId,
-    entries: a.entries + b.entries,
-    bytes: a.bytes + b.bytes,
-    fromMs: a.fromMs,
-    toMs: b.toMs,
-    reason: a.reason,
-  };
+  return { ...a, lastId: b.lastId, entries: a.entries + b.entries, bytes: a.bytes + b.bytes, toMs: b.toMs };
 }
 
 /** How many of a gap's entries have an id above `after`: its ids are consecutive, one entry each. */

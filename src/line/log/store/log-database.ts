@@ -1,12 +1,11 @@
 /** An open log.db: the operations of the log worker, one transaction a call. */
 import { randomUUID } from 'node:crypto';
-import { existsSync, statfsSync, statSync } from 'node:fs';
+import { statfsSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { DatabaseFiles, FileLostError } from '../../../shared/storage/database-files.ts';
 import { type Connection, type Sql, statementsOf } from '../../../shared/storage/open.ts';
 import { type LogGap, shownGaps, type Uint64 } from '../entry.ts';
 import { lastIdOf, unpack } from '../packed.ts';
-import type { Segment } from '../segments.ts';
 import type {
   Appended,
   AppendRequest,
@@ -21,7 +20,7 @@ import type {
   StoreSizes,
 } from '../store-client.ts';
 import { BlockTable, pruneBytes, type Removal } from './blocks.ts';
-import { walLimitBytes } from './open-file.ts';
+import { sizeOf, walLimitBytes } from './open-file.ts';
 import { idBlock } from './schema.ts';
 import { SmallerFile } from './smaller-file.ts';
 import { EventTable, GapTable, MetaTable, SegmentTable } from './tables.ts';
@@ -96,7 +95,8 @@ export class LogDatabase {
     const reserved = this.#meta.number('ceiling_id');
     const ours = this.#meta.number('clock_ceiling_id');
     // An earlier version has used the file in between.
-    if (ours > 0 && reserved !== ours) this.#segments.put([unmarkedFrom(ours + 1)]);
+    const unmarked = { state: 'unmarked', bootId: '', offsetMs: 0, correctionMs: undefined } as const;
+    if (ours > 0 && reserved !== ours) this.#segments.put([{ firstId: ours + 1, ...unmarked }]);
     this.#segments.dropSurplus();
     if (request.headId === 0 && reserved > this.#decidedId) {
       this.#gaps.addUnused(this.#decidedId + 1, reserved);
@@ -352,10 +352,6 @@ export class LogDatabase {
   }
 }
 
-function unmarkedFrom(firstId: number): Segment {
-  return { firstId, state: 'unmarked', bootId: '', offsetMs: 0, correctionMs: undefined };
-}
-
 class WalHeldError extends Error {
   readonly code = 'SQLITE_BUSY';
 }
@@ -367,8 +363,4 @@ function attempted<T>(look: () => T, otherwise: T): T {
   } catch {
     return otherwise;
   }
-}
-
-function sizeOf(path: string): number {
-  return existsSync(path) ? statSync(path).size : 0;
 }

@@ -92,8 +92,11 @@ function openSound(path: string): { connection: Connection; unchecked: boolean }
 
 /** SQLite would delete the write-ahead log of an empty file; it may hold all there is. */
 function strayWal(path: string): string {
-  const size = (file: string): number => (existsSync(file) ? statSync(file).size : 0);
-  return size(path) === 0 && size(`${path}-wal`) > 0 ? 'the file is empty and its write-ahead log is not' : '';
+  return sizeOf(path) === 0 && sizeOf(`${path}-wal`) > 0 ? 'the file is empty and its write-ahead log is not' : '';
+}
+
+export function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 function refuseDirectory(path: string): void {

@@ -154,12 +154,9 @@ export class EventTable extends Table {
 
 const states = ['unsynced', 'synced', 'unknown', 'unmarked'] as const;
 
-interface SegmentRow {
-  first: number;
-  state: number;
-  boot: string;
-  offset: number;
-  correction: number | null;
+interface SegmentRow extends Omit<Segment, 'state' | 'correctionMs'> {
+  readonly state: number;
+  readonly correctionMs: number | null;
 }
 
 export class SegmentTable extends Table {
@@ -168,10 +165,13 @@ export class SegmentTable extends Table {
   constructor(sql: Sql) {
     super(sql);
     const all = sql<[], SegmentRow>(
-      `SELECT first_id AS first, state, boot_id AS boot, offset_ms AS offset, correction_ms AS correction
+      `SELECT first_id AS firstId, state, boot_id AS bootId, offset_ms AS offsetMs, correction_ms AS correctionMs
        FROM clock_segments ORDER BY first_id`,
-    );
-    this.segments.replaceAll(all.all().map(segmentOfRow));
+    ).all();
+    const segments = all.map(({ correctionMs, ...row }) => {
+      return { ...row, state: states[row.state] ?? 'unmarked', correctionMs: correctionMs ?? undefined };
+    });
+    this.segments.replaceAll(segments);
   }
 
   /** In the order of their ids. Readers see them at once, the file when the caller's transaction is committed. */
@@ -200,16 +200,6 @@ export class SegmentTable extends Table {
     dropOldest(this.sql, 'clock_segments');
     this.segments.replaceAll(this.segments.all.slice(-maxRows));
   }
-}
-
-function segmentOfRow({ first, state, boot, offset, correction }: SegmentRow): Segment {
-  return {
-    firstId: first,
-    state: states[state] ?? 'unmarked',
-    bootId: boot,
-    offsetMs: offset,
-    correctionMs: correction ?? undefined,
-  };
 }
 
 /** A log that resumes from an earlier state hands out ids again: readers have to know it as another log than before. */

@@ -66,7 +66,7 @@ export class TtyWriter {
     if (this.#job !== undefined)
       return Promise.resolve({ accepted: 0, error: new LinesideError('INTERNAL', 'a write is already under way') });
     return new Promise((resolve) => {
-      const job: Job = { data, resolve, unlisten: nothing, accepted: 0, retryMs: FIRST_RETRY_MS };
+      const job: Job = { data, resolve, unlisten() {}, accepted: 0, retryMs: FIRST_RETRY_MS };
       this.#job = job;
       this.#pump(job);
       // Most writes are done by now and need no listener.
@@ -146,8 +146,6 @@ export class TtyWriter {
     job.resolve({ accepted: job.accepted, error });
   }
 }
-
-function nothing(): void {}
 
 function abandoned(signal: AbortSignal): LinesideError {
   return new LinesideError('NOT_SENT', 'the write was ended by its caller', { cause: signal.reason });
