@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { until } from '../../src/shared/base/wait.fixture.ts';
+import { type Outcome, run } from '../../src/cli/drive.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
 import { HubApi, recordPath } from './hub-api.ts';
 import {
@@ -17,16 +17,13 @@ import {
   dictionary,
   expect,
   items,
-  SCOPES,
   sendBundle,
   update,
 } from './hub-support.ts';
-import { addToken, type CliOutcome, runCli } from './run-cli.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,
   assertSameBytes,
-  deliveriesOf,
   deliveryWhen,
   eventsBy,
   HOOKS,
@@ -51,7 +48,7 @@ before(async () => {
   api = apiOf(hub);
 });
 
-const cli = (...args: string[]): Promise<CliOutcome> => runCli(args, { env: { LINESIDE_HTTP_SOCKET: hub.socket } });
+const cli = (...args: string[]): Promise<Outcome> => run(args, { httpSocket: hub.socket });
 
 /** A change with what its delivery must hold, in order. */
 interface Change {
@@ -176,40 +173,6 @@ describe('webhooks', { concurrency: true }, () => {
       all.length,
     );
     assert.equal(receiver.requests('/bulk').length, deliveries.length + 3);
-  });
-
-  test('a subscription has the scopes of its consumer', async () => {
-    const dictionaries = SCOPES.map((scope) => `s-${scope.toLowerCase()}`);
-    for (const scope of SCOPES) await dictionary(api, `s-${scope.toLowerCase()}`, scope);
-    const office = new HubApi(hub.address, await addToken(hub.configFile, 'office', 'admin'));
-    const plant = new HubApi(hub.address, await addToken(hub.configFile, 'plant', 'admin', 'refdata-internal'));
-    await until('the hub knows the tokens', async () => (await plant.get(`${HOOKS}/status`)).status === 200);
-    await until('the hub knows its consumers', async () => {
-      const asked = { name: 'probe', url: 'http://x', secret: SECRET, consumer: 'plant' };
-      const { body } = await api.post(`${HOOKS}/subscriptions`, asked);
-      return !(body?.reasons ?? []).some((reason) => reason.startsWith('/consumer'));
-    });
-    const [a, b, c] = [
-      await subscribe(office, receiver, 'office', { dictionaries }),
-      await subscribe(plant, receiver, 'plant', { dictionaries }),
-      await subscribe(api, receiver, 'local', { dictionaries }),
-    ];
-    assert.deepEqual([a.consumer, a.scopes], ['office', ['PUBLIC']]);
-    assert.deepEqual([b.consumer, b.scopes], ['plant', ['PUBLIC', 'INTERNAL']]);
-    assert.deepEqual([c.consumer, c.scopes], ['local', SCOPES]);
-    for (const name of dictionaries) await create(api, name, 'one', {});
-    for (const [n, { id, name }] of [a, b, c].entries()) {
-      await settled(api, id);
-      const events = receiver.requests(`/${name}`).flatMap(({ body }) => body?.events ?? []);
-      assert.deepEqual(
-        events.map((event) => event.dictionary),
-        dictionaries.slice(0, n + 1),
-      );
-    }
-    const internal = (await deliveriesOf(api, b.id)).at(-1)?.deliveryId ?? '';
-    const shown = await expect(200, office.get(`${HOOKS}/deliveries/${internal}`));
-    assert.equal(shown['body'], null, 'who may not read a scope does not read it in a delivery');
-    for (const one of [office, plant]) one.close();
   });
 
   test('the schedule counts from the end of each attempt; then operators are notified, and can resend the same bytes', async () => {
