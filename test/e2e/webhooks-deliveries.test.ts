@@ -7,19 +7,8 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { type Outcome, run } from '../../src/cli/drive.fixture.ts';
 import { type Hub, startHub } from './hub.ts';
-import { HubApi, recordPath } from './hub-api.ts';
-import {
-  alerts,
-  apiOf,
-  auditOf,
-  close,
-  create,
-  dictionary,
-  expect,
-  items,
-  sendBundle,
-  update,
-} from './hub-support.ts';
+import { type HubApi, recordPath } from './hub-api.ts';
+import { alerts, apiOf, auditOf, close, create, dictionary, expect, items, sendBundle, update } from './hub-support.ts';
 import { type ReceivedRequest, type Receiver, startReceiver } from './webhook-receiver.ts';
 import {
   assertFaultless,

@@ -8,14 +8,14 @@ import { temporaryDirectory } from '../e2e/daemon.ts';
 import { brokerMissing } from '../kafka/broker.ts';
 import { fleetRun } from '../soak/fleet.ts';
 
-const BOXES = 40;
+const BOXES = 20;
 
 it('a fleet that loses its broker comes back one after the other, and each change arrives in order', {
   skip: brokerMissing,
 }, async (t) => {
   const setting = {
     boxes: BOXES,
-    boxesPerCrew: 20,
+    boxesPerCrew: 10,
     tls: false,
     seed: 1,
     awayMs: 3_000,

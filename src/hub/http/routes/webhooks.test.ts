@@ -115,36 +115,6 @@ describe('faults of a subscription', () => {
     return problem.reasons;
   };
 
-  it('of limits and of the URL are reported at once, by the room', async (t) => {
-    const server = await startTestServer(t);
-    const json = {
-      name: 'x'.repeat(129),
-      url: 'http://10.0.0.1/',
-      secret: 'short',
-      scopes: ['SECRET', 'PUBLIC'],
-      dictionaries: Array.from({ length: 1_001 }, () => 'd'),
-      actions: ['deleted'],
-      changeReason: long,
-    };
-    assert.deepEqual(await reasonsOf(server, json), [
-      '/name must be 1 to 128 printable ASCII characters with no space at either end',
-      '/scopes/0 must be one of PUBLIC, INTERNAL, RESTRICTED',
-      '/dictionaries must have at most 1000 items',
-      '/actions/0 must be one of created, updated, closed',
-      '/secret must have 16 to 1024 bytes in UTF-8',
-      '/url: the URL must begin with https://',
-      '/url: 10.0.0.0/8 is not public',
-      '/changeReason must have at most 1000 characters',
-    ]);
-    assert.deepEqual((await server.ask('GET', all)).json.items, []);
-    const patch = await (await subscribed(t)).ask('PATCH', `${all}/1`, {
-      name: '',
-      url: 'http://10.0.0.1/',
-      changeReason: long,
-    });
-    assert.equal((patch.json.reasons as string[]).length, 4);
-  });
-
   it('of missing fields are reported together with the faults of the others', async (t) => {
     const server = await startTestServer(t);
     assert.deepEqual(await reasonsOf(server, { url: 'https://10.0.0.1/' }), [
