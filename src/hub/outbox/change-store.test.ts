@@ -1,15 +1,6 @@
 import assert from 'node:assert/strict';
-import {
-  copyFileSync,
-  existsSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  truncateSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { type TestContext, test } from 'node:test';
+import { existsSync, statSync, unlinkSync } from 'node:fs';
+import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { usOfInstant } from '../../shared/base/instant.ts';
 import { author, breakPage, holdStore, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
@@ -320,46 +311,20 @@ test('the newest 100,000 audit records are kept', async (t) => {
   assert.deepEqual([low, high], [201, 100_250]);
 });
 
-const losses: Record<string, (path: string, t: TestContext) => void | Promise<void>> = {
-  'removed with its companions': (path) => {
-    for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
-  },
-  'renamed over by another file': (path) => {
-    copyFileSync(path, `${path}.other`);
-    renameSync(`${path}.other`, path);
-  },
-  truncated: (path) => truncateSync(path, 4096),
-  'overwritten in its place by another': async (path, t) => {
-    const other = temporaryStore(t);
-    await other.store.commit(author, (change) =>
-      change.emit(recordEvent('other', 1, { data: { text: 'x'.repeat(1e6) } })),
-    );
-    await other.store.close();
-    writeFileSync(path, readFileSync(other.path));
-  },
-};
-
-for (const [name, harm] of Object.entries(losses)) {
-  test(`refdata.db ${name}: no change, import or requeue is answered as kept, and what waits can still be marked`, async (t) => {
-    const { store, path } = temporaryStore(t);
-    for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
-    store.connection.pragma('wal_checkpoint(PASSIVE)');
-    await harm(path, t);
-    const change = store.commit(author, (one) => one.emit(recordEvent('late')));
-    await assert.rejects(change, { code: 'STORAGE_FAILED' });
-    assert.match(store.health().damage, /refdata\.db was (removed|replaced by another file|truncated|overwritten)/);
-    await assert.rejects(
-      store.hold(async () => 1),
-      { code: 'STORAGE_FAILED' },
-    );
-    await assert.rejects(
-      store.maintain(() => 1, 'promised'),
-      { code: 'STORAGE_FAILED' },
-    );
-    assert.equal(await store.maintain(() => 1), 1);
-    assert.ok(!existsSync(`${path}-wal`) || name === 'truncated', 'no other file gets this write-ahead log');
-  });
-}
+/** Other losses are found by the same check: src/shared/storage/database-files.test.ts. */
+test('refdata.db removed: no change, import or requeue is answered as kept, and what waits can still be marked', async (t) => {
+  const { store, path } = temporaryStore(t);
+  for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+  store.connection.pragma('wal_checkpoint(PASSIVE)');
+  for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
+  const change = store.commit(author, (one) => one.emit(recordEvent('late')));
+  await assert.rejects(change, { code: 'STORAGE_FAILED' });
+  assert.match(store.health().damage, /refdata\.db was removed/);
+  for (const kept of [() => store.hold(async () => 1), () => store.maintain(() => 1, 'promised')])
+    await assert.rejects(kept(), { code: 'STORAGE_FAILED' });
+  assert.equal(await store.maintain(() => 1), 1);
+  assert.ok(!existsSync(`${path}-wal`), 'no other file gets this write-ahead log');
+});
 
 test('refdata.db-wal removed alone: nothing is lost', async (t) => {
   const { store, path } = temporaryStore(t);
