@@ -261,7 +261,10 @@ async function typeUntil(reader: Reader, line: string, shown: string): Promise<s
     return hasWords(out, shown);
   };
   // The device and the receiver take a moment to answer. Other commands have side effects and run once.
-  if (READS.test(line)) await until(`the shown output of ${line}`, fits);
+  if (READS.test(line))
+    await until(`the shown output of ${line}`, fits).catch((cause: unknown) => {
+      throw new Error(`${line}\nshown:\n${shown}\nprinted:\n${out}`, { cause });
+    });
   else assert.ok(await fits(), `${line}\nshown:\n${shown}\nprinted:\n${out}`);
   return out;
 }
