@@ -57,11 +57,12 @@ export async function tryAdapterSession(client: Client, adapter: UsbAdapter): Pr
 
 async function trySetting(port: RemotePort, adapter: UsbAdapter): Promise<void> {
   const begin = adapter.acts.length;
-  await port.command({ settings: { baudRate: 1_200, dataBits: 7, parity: EVEN, stopBits: ONE_STOP } });
+  // So slow that an emulated machine under load sees the transmitter busy.
+  await port.command({ settings: { baudRate: 300, dataBits: 7, parity: EVEN, stopBits: ONE_STOP } });
   await port.send(Buffer.from('0123456789'));
   await port.command({ drain: {} });
   assert.ok(!adapter.isTransmitting, 'drain is answered when all has left the adapter');
-  await port.send(Buffer.from('abc'));
+  await port.send(Buffer.from('abcdef'));
   await port.command({
     settings: { baudRate: 19_200, dataBits: 8, parity: NO_PARITY, stopBits: TWO_STOP, drain: true },
   });
@@ -73,7 +74,7 @@ async function trySetting(port: RemotePort, adapter: UsbAdapter): Promise<void> 
   await port.command({ break: false });
   await port.command({ settings: { flowControl: FlowControl.rtscts, baudRate: 9_600, stopBits: ONE_STOP } });
   const settings =
-    '7E1, 1200 baud, "0123456789abc", 8N2, 19200 baud, DTR off, RTS off, DTR on, RTS on, "f0", break, break ends';
+    '7E1, 300 baud, "0123456789abcdef", 8N2, 19200 baud, DTR off, RTS off, DTR on, RTS on, "f0", break, break ends';
   const said = adapter.acts.slice(begin).map(({ what }) => what);
   assert.equal(said.join(', '), `${settings}, 8N1, 9600 baud, flow control RTS/CTS`);
   await port.command({ settings: { flowControl: FlowControl.none } });

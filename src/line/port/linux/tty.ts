@@ -30,6 +30,8 @@ const PAUSED_LOOK_MS = 250;
 const MAX_DRAIN_LOOK_MS = 64;
 /** An adapter that flow control has held still has bytes when its driver has none, and few drivers know of them. */
 const HARDWARE_BUFFER_CHARACTERS = 64;
+/** Until an adapter has bytes, and the driver what it says of them: some frames of USB, of 1 ms each. */
+const USB_DELAY_MS = 4;
 
 export interface DeviceEvents {
   /** Bytes as the line gave them; the array is the receiver's to keep. `errors`: where they were asked for with markErrors(). */
@@ -213,7 +215,7 @@ export class TtyDevice {
       // A PTY has no transmitter.
       if (port.isPty) return undefined;
       // An adapter takes bytes long before it has sent them, and its driver knows what the adapter said a while ago.
-      const leftMs = this.#sentAtMs - clock.monoMs();
+      const leftMs = this.#sentAtMs + (this.isUsb ? USB_DELAY_MS : 0) - clock.monoMs();
       if (leftMs > 0) return pause(clock, leftMs, signal);
       const isEmpty = this.#isTransmitterEmpty();
       // To ask a USB adapter takes a millisecond or more.
