@@ -33,46 +33,38 @@ export interface Reloaded {
 
 const asBefore: Reloaded = { isGood: true, remark: '', endsFor: '' };
 
-export class Reloader {
-  readonly #o: ReloadOptions;
-  /** Of the process in the log: "hub " or ''. */
-  readonly #who: string;
-  readonly #apply: (after: Loaded) => Promise<Reloaded> | Reloaded;
-  #refused = '';
-
-  constructor(options: ReloadOptions, who: string, apply: (after: Loaded) => Promise<Reloaded> | Reloaded) {
-    this.#o = options;
-    this.#who = who;
-    this.#apply = apply;
-  }
-
-  /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
-  get refused(): string {
-    return this.#refused;
-  }
-
-  async reload(): Promise<Reloaded> {
-    const { read, logger } = this.#o;
-    try {
-      const reloaded = await this.#apply(read());
-      this.#refused = '';
-      return reloaded;
-    } catch (error) {
-      this.#refused = placesOf(error);
-      const { message, reasons, hint } = asLinesideError(error);
-      for (const fault of reasons.length > 0 ? reasons : [message])
-        logger.error(`${this.#who}configuration fault`, { fault });
-      logger.error(`${this.#who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
-      return { isGood: false, remark: FAULTY, endsFor: '' };
-    }
-  }
+/** `who`: of the process in the log, "hub " or ''. */
+function reloader(
+  { read, logger }: ReloadOptions,
+  who: string,
+  apply: (after: Loaded) => Promise<Reloaded> | Reloaded,
+) {
+  let refused = '';
+  return {
+    /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
+    refused: () => refused,
+    reload: async (): Promise<Reloaded> => {
+      try {
+        const reloaded = await apply(read());
+        refused = '';
+        return reloaded;
+      } catch (error) {
+        refused = placesOf(error);
+        const { message, reasons, hint } = asLinesideError(error);
+        for (const fault of reasons.length > 0 ? reasons : [message])
+          logger.error(`${who}configuration fault`, { fault });
+        logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
+        return { isGood: false, remark: FAULTY, endsFor: '' };
+      }
+    },
+  };
 }
 
 /** `take` applies a configuration, and answers the keys that it could not take; a key of a file counts when the content alone has changed. */
-export function lineReloader(options: ReloadOptions, take: (config: Config) => Promise<readonly string[]>): Reloader {
+export function lineReloader(options: ReloadOptions, take: (config: Config) => Promise<readonly string[]>) {
   const { logger } = options;
   let now: InForce = options.loaded;
-  return new Reloader(options, '', async (after) => {
+  return reloader(options, '', async (after) => {
     for (const warning of after.warnings) logger.warn('configuration', { warning });
     const plan = planReload(now, after);
     const notTaken = await take(plan.config);
@@ -93,10 +85,10 @@ export function lineReloader(options: ReloadOptions, take: (config: Config) => P
   });
 }
 
-export function hubReloader(options: ReloadOptions): Reloader {
+export function hubReloader(options: ReloadOptions) {
   const { loaded } = options;
   const files = digestOfFiles(loaded.config);
-  return new Reloader(options, 'hub ', (after) => {
+  return reloader(options, 'hub ', (after) => {
     const sameFiles = digestOfFiles(after.config) === files;
     const changed = planReload(loaded, after).hub.join(' ') || (sameFiles ? '' : 'a file that it names');
     return changed === '' ? asBefore : { ...asBefore, endsFor: `the configuration has changed: ${changed}` };

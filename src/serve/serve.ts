@@ -87,8 +87,8 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     report = systemd;
     const ending = new AbortController();
     void stopped.then(() => ending.abort());
-    const life = { ending: ending.signal, restart: askToStop };
-    const running = await start({ asked, logger, version, report: systemd, life });
+    const stage = (text: string): void => systemd.stage(text);
+    const running = await start({ asked, logger, version, stage, ending: ending.signal, restart: askToStop });
     const { ready, addresses, steps, end } = running;
     logger.info(ready, { version, listen: addresses.join(' ') });
     await systemd.up(running.healthReport);
@@ -165,12 +165,8 @@ async function ownHub(configFile: string | undefined): Promise<[string, ...strin
   return [process.execPath, ...process.execArgv, main, ...CHILD_ARGUMENTS, ...config];
 }
 
-interface Start {
+interface Start extends Omit<ServiceStart, 'config' | 'configurationRefused'> {
   readonly asked: Asked;
-  readonly logger: Logger;
-  readonly version: string;
-  readonly report: SystemdReport;
-  readonly life: Pick<ServiceStart, 'ending' | 'restart'>;
 }
 
 /** Each process loads its own half only. */
@@ -178,29 +174,25 @@ function start(how: Start): Promise<Running> {
   return how.asked.role === 'hub' ? startHub(how) : startLine(how);
 }
 
-async function startHub({ asked, logger, version, report, life }: Start): Promise<Running> {
+async function startHub({ asked, ...how }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
-  const reloader = hubReloader({ ...asked, logger });
-  const configurationRefused = (): string => reloader.refused;
-  const stage = (text: string): void => report.stage(text);
-  const hub = await run({ config, logger, version, configurationRefused, stage, ...life });
+  const reloader = hubReloader({ ...asked, logger: how.logger });
+  const hub = await run({ ...how, config, configurationRefused: reloader.refused });
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const stopMs = config.outbox.stopGraceMs + STOP_MS;
-  return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: () => reloader.reload() };
+  return { ready: 'hub ready', addresses, steps: [step], healthReport, stopMs, reload: reloader.reload };
 }
 
-async function startLine({ asked, logger, version, report, life }: Start): Promise<Running> {
+async function startLine({ asked, ...how }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startLine: run, endThreads } = await import('../line/line-process.ts');
-  const reloader = lineReloader({ ...asked, logger }, (changed) => line.configure(changed));
-  const configurationRefused = (): string => reloader.refused;
-  const stage = (text: string): void => report.stage(text);
-  const line = await run({ config, logger, version, configurationRefused, stage, ...life });
+  const reloader = lineReloader({ ...asked, logger: how.logger }, (changed) => line.configure(changed));
+  const line = await run({ ...how, config, configurationRefused: reloader.refused });
   const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
-  const hub = await startHubChild(asked, logger);
+  const hub = await startHubChild(asked, how.logger);
   if (hub !== undefined) steps.unshift({ what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS });
   const stopMs = STOP_MS + (hub === undefined ? 0 : config.outbox.stopGraceMs + HUB_STOP_MS);
   const reload = async (): Promise<Reloaded> => {

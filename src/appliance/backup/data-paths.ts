@@ -2,6 +2,8 @@
 import { dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { hubDirOf, type Loaded, loadText, loadTolerant } from '../../shared/config/load.ts';
+import type { Environment } from '../../shared/config/parse.ts';
+import { etc } from '../box.ts';
 
 export interface DataPaths {
   /** Configuration, tokens, identity, secrets: all of the directory. */
@@ -17,11 +19,7 @@ export interface DataPaths {
 const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 
 /** `warn` receives faults that a backup does not depend on. */
-export function dataPaths(
-  configFile: string | undefined,
-  env: Readonly<Record<string, string | undefined>>,
-  warn: (warning: string) => void,
-): DataPaths {
+export function dataPaths(configFile: string | undefined, env: Environment, warn: (warning: string) => void) {
   const looked = loadTolerant(configFile, env, neededKeys);
   if (looked.warning !== '') warn(looked.warning);
   return dataPathsIn(looked, dirname(configFileOf(configFile, env)));
@@ -31,7 +29,7 @@ export function dataPaths(
  * Where a restore may write: the places of this box, by its own configuration and without one. Never by the backup's: the person who
  * made the file would choose which files root replaces.
  */
-export function allowedPaths(configFile: string, env: Readonly<Record<string, string | undefined>>): DataPaths[] {
+export function allowedPaths(configFile: string, env: Environment): DataPaths[] {
   const etcDir = dirname(configFile);
   const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'locate'), etcDir);
   try {
@@ -43,8 +41,8 @@ export function allowedPaths(configFile: string, env: Readonly<Record<string, st
 }
 
 /** Which file load() reads, whether it is there or not. */
-export function configFileOf(named: string | undefined, env: Readonly<Record<string, string | undefined>>): string {
-  return resolve(named ?? env['LINESIDE_CONFIG'] ?? '/etc/lineside/lineside.toml');
+export function configFileOf(named: string | undefined, env: Environment): string {
+  return resolve(named ?? env['LINESIDE_CONFIG'] ?? etc.config);
 }
 
 /** `etcDir`: the directory that the configuration file is, or will be, in. */

@@ -7,6 +7,7 @@ import Database from 'better-sqlite3';
 import { isHeld } from '../../shared/base/data-directory.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { closeQuietly } from '../../shared/storage/open.ts';
+import { etc } from '../box.ts';
 import { asOwnerOf, opened } from '../disk.ts';
 import { type BackupList, verifyBackup } from './backup-archive.ts';
 import type { DataPaths } from './data-paths.ts';
@@ -62,7 +63,6 @@ export interface Services {
   start(units: readonly string[]): void;
 }
 
-const unitsConfig = '/etc/lineside/lineside.toml';
 const units = ['lineside.service', 'lineside-hub.service'];
 /** A connection to one of them would start the service. */
 const sockets = 'lineside*.socket';
@@ -72,7 +72,7 @@ const sockets = 'lineside*.socket';
  * started the service stops it.
  */
 export function servicesOf(configFile: string): Services {
-  if (configFile !== unitsConfig || !existsSync('/run/systemd/system'))
+  if (configFile !== etc.config || !existsSync('/run/systemd/system'))
     return { stop: () => [], start: () => undefined };
   return {
     stop() {

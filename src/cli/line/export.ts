@@ -59,7 +59,7 @@ async function exportLog(call: Call<ExportOptions>): Promise<number> {
   const service = await call.service();
   const query = rangeQuery(call.options, call.io.clock.wallMs());
   const { log } = await call.line(({ line }, options) => line.getStatus({}, options));
-  const progress = new Progress(call, Number(exact(log?.lastId ?? 0)));
+  const progress = progressOf(call, Number(exact(log?.lastId ?? 0)));
   const { stop, io } = call;
   const settings = { clock: io.clock, stop, retries: retriesWithoutProgress, events: announcer(call) };
   const reader = new LogReader(service, query, settings);
@@ -70,7 +70,7 @@ async function exportLog(call: Call<ExportOptions>): Promise<number> {
   return exitStatus.ok;
 }
 
-async function* encoded(reader: LogReader, { format, base64 }: ExportOptions, progress: Progress) {
+async function* encoded(reader: LogReader, { format, base64 }: ExportOptions, progress: ReturnType<typeof progressOf>) {
   const encode = {
     raw: ({ entries }: lineside.v1.LogBatch) => Buffer.concat(entries.map(({ entry }) => entry.rawData)),
     jsonl: (batch: lineside.v1.LogBatch) => jsonLines(batch, base64 === true ? 'base64' : 'hex'),
@@ -108,50 +108,37 @@ function noteWithClock({ entry, clock, uncorrectedTimestampMs }: lineside.v1.Log
 }
 
 /** Counts; shows itself on a terminal, and at the end says what is missing. */
-class Progress {
-  readonly #call: Call<object>;
-  readonly #lastId: number;
-  #entries = 0;
-  #bytes = 0;
-  #firstId = 0;
-  #missing = 0;
-  #shownAt = 0;
-
-  constructor(call: Call<object>, lastId: number) {
-    this.#call = call;
-    this.#lastId = lastId;
-    this.#shownAt = call.io.clock.monoMs();
-  }
-
-  async add(batch: lineside.v1.LogBatch): Promise<void> {
-    this.#entries += batch.entries.length;
-    for (const { entry } of batch.entries) this.#bytes += entry.rawData.length;
-    for (const gap of batch.gaps) this.#missing += Number(exact(gap.entries));
-    const now = this.#call.io.clock.monoMs();
-    const at = Number(exact(batch.nextAfterId));
-    if (this.#firstId === 0) this.#firstId = at;
-    if (!this.#call.err.isTerminal || now - this.#shownAt < progressMs) return;
-    this.#shownAt = now;
-    await this.#call.err.write(`\r${this.#text()}${this.#percent(at)}\x1b[K`);
-  }
-
-  async end(): Promise<void> {
-    const { err, json } = this.#call;
-    if (err.isTerminal) await err.write(`\r${this.#text()}\x1b[K\n`);
-    if (this.#missing === 0 || json) return;
-    await err.write(
-      `lineside: ${counted(this.#missing, 'entry', 'entries')} of this range could never be stored and are missing.\n`,
-    );
-  }
-
-  #text(): string {
-    return `${counted(this.#entries, 'entry', 'entries')}, ${byteSize(this.#bytes)}`;
-  }
-
-  #percent(at: number): string {
-    const all = this.#lastId - this.#firstId;
-    return all <= 0 ? '' : `, ${grouped(Math.min(100, Math.floor(((at - this.#firstId) * 100) / all)))} %`;
-  }
+function progressOf({ io: { clock }, err, json }: Call<object>, lastId: number) {
+  let entries = 0;
+  let bytes = 0;
+  let firstId = 0;
+  let missing = 0;
+  let shownAt = clock.monoMs();
+  const text = (): string => `${counted(entries, 'entry', 'entries')}, ${byteSize(bytes)}`;
+  const percent = (at: number): string => {
+    const all = lastId - firstId;
+    return all <= 0 ? '' : `, ${grouped(Math.min(100, Math.floor(((at - firstId) * 100) / all)))} %`;
+  };
+  return {
+    add: async (batch: lineside.v1.LogBatch): Promise<void> => {
+      entries += batch.entries.length;
+      for (const { entry } of batch.entries) bytes += entry.rawData.length;
+      for (const gap of batch.gaps) missing += Number(exact(gap.entries));
+      const now = clock.monoMs();
+      const at = Number(exact(batch.nextAfterId));
+      if (firstId === 0) firstId = at;
+      if (!err.isTerminal || now - shownAt < progressMs) return;
+      shownAt = now;
+      await err.write(`\r${text()}${percent(at)}\x1b[K`);
+    },
+    end: async (): Promise<void> => {
+      if (err.isTerminal) await err.write(`\r${text()}\x1b[K\n`);
+      if (missing === 0 || json) return;
+      await err.write(
+        `lineside: ${counted(missing, 'entry', 'entries')} of this range could never be stored and are missing.\n`,
+      );
+    },
+  };
 }
 
 /** A file appears under its name only when it is complete; a device or a pipe is written as it is. */

@@ -116,11 +116,6 @@ function positionAfter({ afterId, logId }: Position, batch: lineside.v1.LogBatch
   };
 }
 
-function dropThrough(id: Long, batch: lineside.v1.LogBatch): void {
-  batch.entries = batch.entries.filter((entry) => entry.id.greaterThan(id));
-  batch.gaps = batch.gaps.filter((gap) => gap.lastId.greaterThan(id));
-}
-
 export class LogReader {
   readonly #service: Service;
   readonly #query: LogQuery;
@@ -166,7 +161,11 @@ export class LogReader {
       this.#link.progress();
       this.#lastPending = undefined;
       // `last` knows no id to begin after.
-      if (isLast) dropThrough(this.#query.afterId, batch);
+      if (isLast) {
+        const { afterId } = this.#query;
+        batch.entries = batch.entries.filter(({ id }) => id.greaterThan(afterId));
+        batch.gaps = batch.gaps.filter(({ lastId }) => lastId.greaterThan(afterId));
+      }
       yield batch;
       this.#position = positionAfter(this.#position, batch);
     }

@@ -68,11 +68,8 @@ export class EntryPrinter {
   }
 
   item(item: LogItem): string {
-    return item.kind === 'gap' ? this.#gap(item.value) : this.#entry(item.value);
-  }
-
-  #gap(gap: lineside.v1.LogGap): string {
-    return `${this.#painted('gap', `-- ${gapPhrase(gap)} --`)}\n`;
+    if (item.kind === 'entry') return this.#entry(item.value);
+    return `${this.#painted('gap', `-- ${gapPhrase(item.value)} --`)}\n`;
   }
 
   #entry({ id, entry, clock }: lineside.v1.LogEntry): string {

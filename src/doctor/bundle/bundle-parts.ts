@@ -160,26 +160,16 @@ async function unitsPart({ clock, roots }: CheckContext): Promise<Piece> {
 
 async function machinePart(context: CheckContext): Promise<Piece> {
   const { proc } = context.roots;
-  const [meminfo, mounts, cmdline, consoles] = await Promise.all([
-    textOf(join(proc, 'meminfo')),
-    textOf(join(proc, 'self/mountinfo')),
-    textOf(join(proc, 'cmdline')),
-    textOf(join(proc, 'consoles')),
-  ]);
+  const read = ['meminfo', 'self/mountinfo', 'cmdline', 'consoles'].map((name) => textOf(join(proc, name)));
+  const [meminfo, mounts = '', cmdline, consoles] = await Promise.all(read);
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, all]) =>
     (all ?? []).map(({ address, family }) => ({ name, family, address })),
   );
   const facts = await machineFacts(context);
-  const known = {
-    hostname: hostname(),
-    processors: cpus().length,
-    memoryBytes: totalmem(),
-    addresses,
-    cmdline,
-    consoles,
-  };
+  const known = { hostname: hostname(), processors: cpus().length, memoryBytes: totalmem() };
+  const of = { ...known, addresses, cmdline, consoles, facts, mounts: mounts.split('\n').map(mountOf) };
   return [
-    { name: 'machine.json', content: { ...known, facts, mounts: mounts.split('\n').map(mountOf) } },
+    { name: 'machine.json', content: of },
     { name: 'meminfo.txt', content: `${meminfo}\n` },
   ];
 }

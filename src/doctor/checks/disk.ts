@@ -1,7 +1,7 @@
 /** Checks of the data directories (space, rights, a synced write), and of the two databases. */
 import { constants, rmSync } from 'node:fs';
 import { open, realpath, stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
@@ -188,8 +188,8 @@ export async function databaseFacts(context: CheckContext): Promise<DatabaseFact
   const { config, hubDir, roots } = context;
   if (config === undefined) return [];
   return [
-    await lookAtDatabase(roots.proc, 'log.db', join(config.data.dir, 'log.db'), logFigures),
-    await lookAtDatabase(roots.proc, 'refdata.db', join(hubDir, 'refdata.db'), hubFigures),
+    await lookAtDatabase(roots.proc, join(config.data.dir, 'log.db'), logFigures),
+    await lookAtDatabase(roots.proc, join(hubDir, 'refdata.db'), hubFigures),
   ];
 }
 
@@ -207,13 +207,8 @@ const hubFigures = [
 
 const headerBytes = 100;
 
-async function lookAtDatabase(
-  proc: string,
-  name: string,
-  path: string,
-  queries: readonly string[],
-): Promise<DatabaseFacts> {
-  const facts = { name, detail: '', bytes: 0, walBytes: 0, figures: {} };
+async function lookAtDatabase(proc: string, path: string, queries: readonly string[]): Promise<DatabaseFacts> {
+  const facts = { name: basename(path), detail: '', bytes: 0, walBytes: 0, figures: {} };
   const read = await readSafely(path, headerBytes);
   if (read.kind === 'odd') return { ...facts, state: 'odd', detail: 'no file' };
   if (read.kind === 'failed') return { ...facts, state: 'damaged', detail: read.code };

@@ -21,6 +21,7 @@ export interface RightsFact {
 }
 
 type User = { readonly uid: number; readonly gids: readonly number[] };
+type RuleName = RightsFact['rule'];
 
 const othersMayRead = 0o004;
 const othersMayWrite = 0o002;
@@ -37,7 +38,7 @@ interface Rule {
 
 const giveIt = 'Give it to the user or the group of the service.';
 const plain: Rule = { mayBeMissing: false, isSecret: false, needs: 0o4, verb: 'read', todo: giveIt };
-const rules: Readonly<Record<RightsFact['rule'], Rule>> = {
+const rules: Readonly<Record<RuleName, Rule>> = {
   directory: { ...plain, mayBeMissing: true, needs: 0o7, verb: 'write in' },
   secret: { ...plain, isSecret: true },
   tokens: { ...plain, isSecret: true, mayBeMissing: true },
@@ -94,12 +95,8 @@ export async function checkPermissions(context: ConfiguredContext): Promise<Find
     await factOf('the tokens file', config.auth.tokensFile, 'tokens', line),
   ];
   for (const { key, file, isSecret, reader } of namedFiles(context)) {
-    const fact = await factOf(
-      `the file of ${key}`,
-      file,
-      isSecret ? 'secret' : 'public',
-      { systemd: undefined, hub, line }[reader],
-    );
+    const users = { systemd: undefined, hub, line };
+    const fact = await factOf(`the file of ${key}`, file, isSecret ? 'secret' : 'public', users[reader]);
     // The service creates webhooks.key_file; certificates have a check of their own.
     if (fact.is !== 'missing' || !/^(?:tls\.|webhooks\.key_file$)/.test(key)) facts.push(fact);
   }
@@ -107,12 +104,7 @@ export async function checkPermissions(context: ConfiguredContext): Promise<Find
   return orFine(findings, `${facts.length} files and directories are as they should be`);
 }
 
-async function factOf(
-  what: string,
-  path: string,
-  rule: RightsFact['rule'],
-  user: User | undefined,
-): Promise<RightsFact> {
+async function factOf(what: string, path: string, rule: RuleName, user: User | undefined): Promise<RightsFact> {
   const nothing = { what, rule, user, kind: '', mode: 0, uid: 0, gid: 0 };
   const stats = await stat(path).catch((error: unknown) => systemCode(error));
   if (typeof stats === 'string') {

@@ -94,13 +94,13 @@ export class AuthInterceptor {
           admitted(connection.peer);
         };
         // A certificate belongs to its connection: it is not revoked while the connection lasts.
-        if (responseStream && authorization.length > 0) gated.checkAgain(check);
+        if (responseStream && authorization.length > 0) gated.check = check;
         return check();
       });
       if (incoming !== undefined) gated.receive(this.#large, incoming, connection.caller);
       if (name === undefined) return gated;
       this.#streams.set(name, gated);
-      gated.whenOver(() => this.#streams.delete(name));
+      gated.whenOver = () => void this.#streams.delete(name);
       return gated;
     };
   }
@@ -136,11 +136,12 @@ export function turnOf(context: CallContext): Turn {
 
 class LineCall extends GatedCall implements Outgoing {
   readonly #clock: Clock;
-  #check: (() => Promise<void>) | undefined;
+  /** Done again once it is admitted, until it is over. */
+  check: (() => Promise<void>) | undefined;
+  whenOver = (): void => {};
   #timer: Timer | undefined;
   #incoming: Incoming | undefined;
   #receiving: Receiving | undefined;
-  #whenOver = (): void => {};
   /** Of messages that were handed over and not taken. */
   #aheadBytes = 0;
   #room: PromiseWithResolvers<void> | undefined;
@@ -157,15 +158,6 @@ class LineCall extends GatedCall implements Outgoing {
       // The client need not send the rest (RFC 9113, 8.1); grpc-js would read and discard it.
       incoming.close(constants.NGHTTP2_NO_ERROR);
     });
-  }
-
-  /** Once it is admitted, until it is over. */
-  checkAgain(check: () => Promise<void>): void {
-    this.#check = check;
-  }
-
-  whenOver(call: () => void): void {
-    this.#whenOver = call;
   }
 
   send(message: Uint8Array): Promise<void> | undefined {
@@ -191,7 +183,7 @@ class LineCall extends GatedCall implements Outgoing {
   }
 
   protected override onAdmitted(): void {
-    const check = this.#check;
+    const { check } = this;
     if (check === undefined || this.isOver) return;
     this.#timer = this.#clock.timer(STREAM_REAUTH_MS, () => {
       check().then(
@@ -212,7 +204,7 @@ class LineCall extends GatedCall implements Outgoing {
   protected override onEnd(): void {
     this.#timer?.cancel();
     this.#receiving?.done();
-    this.#whenOver();
+    this.whenOver();
     this.#endWait();
   }
 }

@@ -113,7 +113,7 @@ export async function startGrpcServers(parts: GrpcServerOptions) {
     async configure(changed: Config): Promise<readonly string[]> {
       const notTaken = await renew(identity, config, changed);
       certificates = changed.auth;
-      subscriptions.limit(changed.grpc.maxSubscribers);
+      subscriptions.limit = changed.grpc.maxSubscribers;
       return notTaken;
     },
     /** Ends streams with UNAVAILABLE, gives unary calls STOP_GRACE_MS, then cuts. */

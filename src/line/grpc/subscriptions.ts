@@ -49,7 +49,8 @@ export interface Subscription {
 
 export class Subscriptions {
   readonly #o: SubscriptionsOptions;
-  #limit: number;
+  /** From the next one on; those that are open stay. */
+  limit: number;
   readonly #open = new Set<AbortController>();
   #stopping = false;
   /** Since memory was released. */
@@ -59,12 +60,7 @@ export class Subscriptions {
 
   constructor(options: SubscriptionsOptions) {
     this.#o = options;
-    this.#limit = options.limit;
-  }
-
-  /** From the next one on; those that are open stay. */
-  limit(limit: number): void {
-    this.#limit = limit;
+    this.limit = options.limit;
   }
 
   get count(): number {
@@ -74,8 +70,8 @@ export class Subscriptions {
   /** One abort listener for each call, however long it lasts: one for each wait costs more than the stream itself. */
   open(client: AbortSignal): Subscription {
     this.#checkStopping();
-    if (this.#open.size >= this.#limit) {
-      throw new LinesideError('TOO_MANY', `${this.#limit} log streams are open already`, {
+    if (this.#open.size >= this.limit) {
+      throw new LinesideError('TOO_MANY', `${this.limit} log streams are open already`, {
         hint: 'end one, or raise grpc.max_subscribers',
       });
     }

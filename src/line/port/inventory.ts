@@ -166,15 +166,7 @@ async function entries(directory: string): Promise<string[]> {
 // serial.extra_ports: globs for PTYs, simulators and links of one's own. What a glob matches is listed only when it is a
 // tty that can be a port: never a file, a directory, a disk or a console, whatever the pattern says.
 
-interface ExtraPort {
-  readonly portName: string;
-  readonly devicePath: string;
-  readonly isPty: boolean;
-  /** The tty's name in sysfs ("ttyUSB0"); '' for a PTY. */
-  readonly sysfsName: string;
-}
-
-async function extraPorts(patterns: readonly string[], sysRoot: string): Promise<readonly ExtraPort[]> {
+async function extraPorts(patterns: readonly string[], sysRoot: string) {
   const paths = new Set((await Promise.all(patterns.map(matches))).flat());
   const ports = await Promise.all([...paths].map((path) => extraPort(path, sysRoot).catch(() => undefined)));
   return ports.filter((port) => port !== undefined);
@@ -200,7 +192,8 @@ function isThere(found: Promise<unknown>): Promise<boolean> {
   );
 }
 
-async function extraPort(portName: string, sysRoot: string): Promise<ExtraPort | undefined> {
+/** `sysfsName`: "ttyUSB0"; '' for a PTY. */
+async function extraPort(portName: string, sysRoot: string) {
   const devicePath = await realpath(portName);
   const found = await stat(devicePath);
   if (!found.isCharacterDevice()) return undefined;

@@ -35,14 +35,6 @@ interface PruneRow {
   bytes: number;
 }
 
-interface Scan {
-  readonly batch: Batch;
-  /** Last id checked; undefined when there was nothing more. */
-  readonly lastId: number | undefined;
-  /** Nothing was read: the first block is larger than allowed. */
-  readonly isTooLarge: boolean;
-}
-
 export interface Removal {
   readonly lastId: number;
   readonly entries: number;
@@ -163,8 +155,11 @@ export class BlockTable {
     return end;
   }
 
-  /** `mostBytes`: reads up to the first block with a larger body. */
-  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined, asStored = false): Scan {
+  /**
+   * `mostBytes`: reads up to the first block with a larger body; nothing, if that is the first (isTooLarge). `lastId`: the last
+   * that was checked; undefined when there was nothing more.
+   */
+  read(from: number, upTo: number, filter: Filter, mostBytes: number | undefined, asStored = false) {
     const after = this.#skip(from, upTo, filter);
     const holding = this.#sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
     const first = holding.pluck().get(after + 1) ?? 0;
@@ -185,7 +180,7 @@ export class BlockTable {
     return larger.pluck().get(first, upTo, scanBlocks + 1, bytes);
   }
 
-  #scan(first: number, after: number, upTo: number, filter: Filter, asStored: boolean): Scan {
+  #scan(first: number, after: number, upTo: number, filter: Filter, asStored: boolean) {
     const wanted = filtersAnything(filter) ? filter : undefined;
     const page = new PageBuilder((id) => this.#segments.markAt(id).correctionMs);
     let lastId: number | undefined;
