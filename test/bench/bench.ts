@@ -37,6 +37,12 @@ if (unknown.length > 0)
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
+// As on a device, where nothing is kept between two starts: the cache takes 0.8 MB of the line and 1.3 MB of the hub.
+process.env['NODE_COMPILE_CACHE'] = '';
+// As on a device: no compile cache (0.8 MB of the line, 1.3 MB of the hub), no certificates of a developer's machine (0.7 and 1.4 MB).
+process.env['NODE_COMPILE_CACHE'] = '';
+delete process.env['NODE_EXTRA_CA_CERTS'];
+
 const quick = values.quick === true;
 const lines: Line[] = [];
 const head = [...machine(), `load average before: ${(loadavg()[0] ?? 0).toFixed(2)}`];

@@ -106,7 +106,7 @@ export function environment(more: Readonly<Record<string, string>> = {}): NodeJS
   const cache = { NODE_COMPILE_CACHE: join(ROOT, '.cache', 'compile') };
   // The developer's own profiles name real boxes.
   const profiles = { XDG_CONFIG_HOME: '/nonexistent' };
-  return { ...Object.fromEntries(kept), ...serviceEnvironment(), ...cache, ...profiles, ...more };
+  return { ...cache, ...Object.fromEntries(kept), ...serviceEnvironment(), ...profiles, ...more };
 }
 
 /** Writes the configuration file without starting anything. */

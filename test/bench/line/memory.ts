@@ -5,7 +5,7 @@ import { memoryLine, nodeAlone, residentOf } from '../processes.ts';
 import { allStored, startLineside } from '../stations.ts';
 import type { Row } from '../table.ts';
 
-const IDLE_AIM_MB = 35;
+const IDLE_AIM_MB = 40;
 const LOADED_AIM_MB = 60;
 const BAUD = 12_000_000;
 const RECORD_BYTES = 64;

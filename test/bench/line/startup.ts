@@ -1,5 +1,6 @@
 /** From spawn to ready, compiled and with a warm compile cache, against Node that only says a word. */
-import { environment, MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from '../../e2e/daemon.ts';
+import { join } from 'node:path';
+import { environment, MAIN, NODE, ROOT, startProcess, temporaryDirectory, writeConfig } from '../../e2e/daemon.ts';
 import { stop } from '../processes.ts';
 import { lineConfig } from '../stations.ts';
 import { inTurns, median, more, type Row } from '../table.ts';
@@ -27,7 +28,8 @@ export const startup: Row = {
 /** The service logs that it is ready when it listens. */
 function startOwn(): Promise<number> {
   const config = writeConfig(temporaryDirectory(), lineConfig());
-  return msUntil(/ info ready /, [MAIN, 'serve', '--role', 'line', '--config', config], environment());
+  const env = environment({ NODE_COMPILE_CACHE: join(ROOT, '.cache/compile') });
+  return msUntil(/ info ready /, [MAIN, 'serve', '--role', 'line', '--config', config], env);
 }
 
 const startNode = (): Promise<number> => msUntil(/ready/, ['-e', SAY_READY], process.env);
