@@ -61,6 +61,11 @@ export function dayText(ms: number): string {
   return isTime(ms) ? day.format(ms) : 'no date';
 }
 
+/** "2026-11-22T13:05:09": as a field for a time has it, in the reader's own time zone. */
+export function fieldText(ms: number): string {
+  return isTime(ms) ? `${day.format(ms)}T${wholeTime.format(ms)}` : '';
+}
+
 /** An RFC 3339 time of the interface: "2026-11-22 13:05:09". */
 export function instantText(instant: string | null): string {
   if (instant === null) return '';

@@ -204,9 +204,22 @@ export function scrollToShow(index: number, rowPx: number, scrollPx: number, vie
 export type ReadRows = (after: number, limit: number, take: (row: Row) => void) => Promise<void>;
 
 /** Asked for at a time: some screens of them. */
-const OLDER_ENTRIES = 500;
-/** Held of them, from the newest backwards: 500 entries of the largest size would be more than a phone's memory. */
-const OLDER_BYTES = 4 * 1024 * 1024;
+export const PAGE_ENTRIES = 500;
+/** Held of them: 500 entries of the largest size would be more than a phone's memory. */
+const PAGE_BYTES = 4 * 1024 * 1024;
+
+/** The first rows of a page that fit. */
+export function pageTaker(): { readonly rows: readonly Row[]; readonly take: (row: Row) => void } {
+  const rows: Row[] = [];
+  let bytes = 0;
+  return {
+    rows,
+    take(row) {
+      bytes += sizeOf(row);
+      if (bytes <= PAGE_BYTES || rows.length === 0) rows.push(row);
+    },
+  };
+}
 
 /** None: `firstId` is the first there is. `firstStored`: retention has removed what was before it. */
 export async function olderRows(read: ReadRows, firstId: number, firstStored: number): Promise<readonly Row[]> {
@@ -220,10 +233,10 @@ export async function olderRows(read: ReadRows, firstId: number, firstStored: nu
 
 /** Nothing is known to be between `before` and `firstId`. */
 async function rowsBefore(read: ReadRows, before: number, firstId: number, floor: number): Promise<readonly Row[]> {
-  const after = Math.max(floor, before - OLDER_ENTRIES - 1);
+  const after = Math.max(floor, before - PAGE_ENTRIES - 1);
   if (after >= before - 1) return [];
-  const kept = new RowBuffer(2 * OLDER_ENTRIES, OLDER_BYTES);
-  await read(after, OLDER_ENTRIES, (row) => row.id < firstId && kept.append([row]));
+  const kept = new RowBuffer(2 * PAGE_ENTRIES, PAGE_BYTES);
+  await read(after, PAGE_ENTRIES, (row) => row.id < firstId && kept.append([row]));
   return kept.rows;
 }
 
@@ -240,7 +253,7 @@ async function endOfHole(read: ReadRows, firstId: number, floor: number): Promis
   if (known === undefined) return undefined;
   /** From here on there is nothing. */
   let end = firstId;
-  while (end - known > OLDER_ENTRIES) {
+  while (end - known > PAGE_ENTRIES) {
     const middle = Math.floor((known + end) / 2);
     const found = await next(middle);
     if (found === undefined) end = middle + 1;

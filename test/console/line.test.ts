@@ -79,7 +79,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
     await opened.sees('closed', '.port');
-    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older']);
+    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older', 'Jump to…']);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
     await opened.show('#/delivery');
@@ -193,6 +193,39 @@ describe('the console: the line', { skip: browserMissing }, () => {
       ids,
       Array.from({ length: lastId }, (_, i) => i + 1),
     );
+  });
+
+  test('the log is shown from a time on, in pages, by keyboard alone; then it is followed again', async () => {
+    const noonMs = new Date(2035, 4, 6, 12).getTime();
+    for (let second = 0; second < 600; second += 1) {
+      await logRaw(product.box, `second ${second}.`, 'rx', '', noonMs + second * 1_000);
+      lastId += 1;
+    }
+    const opened = await product.enter('watcher');
+    const { keyboard } = opened.page;
+    await opened.sees('Live', '#feed');
+    await opened.tabTo('button: Jump to…');
+    await keyboard.press('Enter');
+    await opened.tabTo('input: Time');
+    // Day and time as fields of their own.
+    await keyboard.type('05062035120050PM');
+    await keyboard.press('Enter');
+    await opened.sees('Paused', '#feed');
+    await opened.sees('second 50.', '.rows');
+    await rowCount(opened, 500);
+    await opened.misses('second 49.', '.rows');
+    await opened.click('button', 'Newer');
+    await rowCount(opened, 550);
+    await opened.click('button', 'Older');
+    await until('an older page', async () => (await countOf(opened)) > 550, LIMIT_MS);
+    await opened.click('button', 'Jump to…');
+    await opened.tabTo('input: Time');
+    await keyboard.type('01012036120000AM');
+    await opened.click('button', 'Jump');
+    await opened.sees('The log has no entry from there on');
+    await opened.click('button', 'Resume');
+    await opened.sees('second 599.', '.rows');
+    await opened.sees('Live', '#feed');
   });
 
   test('older entries that were not there yet when the log resumed are not put before newer ones', async () => {

@@ -70,10 +70,16 @@ export async function openSimulated(box: Both): Promise<string> {
 }
 
 /** An entry of the log, as LogRaw puts it there. */
-export async function logRaw(box: Both, text: string, dir: 'rx' | 'tx' = 'rx', note = ''): Promise<void> {
+export async function logRaw(
+  box: Both,
+  text: string,
+  dir: 'rx' | 'tx' = 'rx',
+  note = '',
+  atMs = Date.now(),
+): Promise<void> {
   await box.client.serial.logRaw({
     dir: dir === 'rx' ? 1 : 0,
-    timestamp: Long.fromNumber(Date.now(), true),
+    timestamp: Long.fromNumber(atMs, true),
     rawData: Buffer.from(text),
     note,
   });

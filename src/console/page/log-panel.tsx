@@ -4,7 +4,7 @@ import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { systemClock } from '../../shared/base/clock.ts';
 import type { LineStatus } from '../../shared/gen/http.ts';
 import { dumpLines } from '../bytes.ts';
-import { countText, dayText, plural, timeText } from '../format.ts';
+import { countText, dayText, fieldText, plural, timeText } from '../format.ts';
 import { type FeedState, LogFeed } from '../log-feed.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from '../problem.ts';
 import {
@@ -13,7 +13,10 @@ import {
   filterFor,
   MAX_ROWS,
   olderRows,
+  PAGE_ENTRIES,
+  pageTaker,
   type ReadRows,
+  type Row,
   RowBuffer,
   type Wanted,
 } from '../rows.ts';
@@ -28,6 +31,7 @@ export function LogPanel(): JSX.Element {
   const log = useLog();
   const [wanted, setWanted] = useState<Wanted>(everything);
   const [shown, show] = useState<EntryRow>();
+  const [jumps, setJumps] = useState(false);
   const [atEnd, setAtEnd] = useState(true);
   const list = useRef<LogListHandle>(null);
   const filter = useMemo(() => filterFor(wanted), [wanted]);
@@ -42,7 +46,7 @@ export function LogPanel(): JSX.Element {
   return (
     <Section title="Log" class="log" actions={<FeedBadge feed={log.feed} />}>
       <FeedProblem feed={log.feed} onAgain={log.resume} />
-      <ProblemBox problem={log.older.problem} />
+      <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
       <Filters wanted={wanted} fault={filter.fault} onChange={setWanted} />
       <div class="row log-tools">
@@ -52,10 +56,12 @@ export function LogPanel(): JSX.Element {
           <Button text="Pause" onClick={log.pause} />
         )}
         <Button
-          text={log.older.busy ? 'Loading…' : 'Older'}
-          disabled={log.atStart || log.older.busy}
-          onClick={log.older.load}
+          text={log.pages.busy ? 'Loading…' : 'Older'}
+          disabled={log.atStart || log.pages.busy}
+          onClick={log.pages.older}
         />
+        {isPaused && log.behind > 0 && <Button text="Newer" disabled={log.pages.busy} onClick={log.pages.newer} />}
+        <Button text="Jump to…" disabled={log.pages.busy} onClick={() => setJumps(true)} />
         {!isPaused && !atEnd && <Button text="Newest" onClick={toNewest} />}
         <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
       </div>
@@ -63,6 +69,7 @@ export function LogPanel(): JSX.Element {
       <p class="note legend">
         <b>?</b> the clock was not set <b>~</b> its time was corrected later. Enter opens an entry.
       </p>
+      {jumps && <JumpDialog near={log.buffer.rows} onJump={log.pages.jump} onClose={() => setJumps(false)} />}
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>
   );
@@ -137,6 +144,44 @@ function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Want
   );
 }
 
+const HOUR_MS = 3_600_000;
+
+function JumpDialog(props: {
+  near: readonly Row[];
+  onJump: (sinceMs: number) => void;
+  onClose: () => void;
+}): JSX.Element {
+  const [typed, setTyped] = useState(() => {
+    const last = props.near.findLast((row) => row.kind === 'entry');
+    return last?.kind === 'entry' ? fieldText(last.timestampMs - HOUR_MS) : '';
+  });
+  const [fault, setFault] = useState('');
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const ms = Date.parse(typed);
+    if (!(ms > 0)) return setFault('Type a day and a time');
+    props.onJump(ms);
+    props.onClose();
+  };
+  return (
+    <Dialog title="Jump to a time" onClose={props.onClose}>
+      <form onSubmit={submit}>
+        <TextField
+          label="Time"
+          hint="In the time zone of this browser. The log is shown from the first entry of that time on, and does not move."
+          fault={fault}
+          input={{ type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' }}
+          value={typed}
+          onChange={setTyped}
+        />
+        <button type="submit" class="main">
+          Jump
+        </button>
+      </form>
+    </Dialog>
+  );
+}
+
 // One entry of the log, whole.
 
 const MAX_LINES = 512;
@@ -178,6 +223,7 @@ const notices = {
   behind: 'More entries came meanwhile than the page holds: the newest are shown.',
   jump: '',
 } as const;
+const NOTHING_MORE = 'The log has no entry from there on.';
 
 type Log = ReturnType<typeof useLog>;
 
@@ -186,7 +232,7 @@ function useLog() {
   const line = useLine();
   const [feed, setFeed] = useState<FeedState>({ is: 'connecting' });
   const [notice, setNotice] = useState('');
-  const older = useOlder(api);
+  const pages = usePages(api);
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const frame = useRef(0);
   const draw = (): void => {
@@ -208,7 +254,7 @@ function useLog() {
         draw();
       },
       onReset: (why) => {
-        older.forget();
+        pages.forget();
         rows.clear();
         setNotice(notices[why]);
         draw();
@@ -225,14 +271,15 @@ function useLog() {
   const firstStored = line.value?.log.firstId ?? 0;
   const behind = Math.max(0, (line.value?.log.headId ?? 0) - lastId);
   const resume = (): void => {
-    older.leave();
+    pages.leave();
     // More than the page can hold: continue with the newest.
     if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
     else reader.startAfter(buffer.lastId);
   };
-  const load = (): void => {
-    reader.pause();
-    older.load(buffer, firstStored);
+  const append = async (read: Promise<readonly Row[]>): Promise<void> => {
+    const found = await read;
+    setNotice(found.length === 0 ? NOTHING_MORE : '');
+    buffer.append(found);
   };
   return {
     buffer,
@@ -240,27 +287,42 @@ function useLog() {
     /** New entries since the pause. */
     behind,
     /** The first entry of the log is in the buffer. */
-    atStart: buffer.firstId <= Math.max(1, firstStored, older.startId),
-    older: { busy: older.busy, problem: older.problem, load },
+    atStart: buffer.firstId <= Math.max(1, firstStored, pages.startId),
+    pages: {
+      busy: pages.busy,
+      problem: pages.problem,
+      older(): void {
+        reader.pause();
+        pages.older(buffer, firstStored);
+      },
+      newer: () => pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}`, signal))),
+      jump(sinceMs: number): void {
+        reader.pause();
+        pages.forget();
+        buffer.clear();
+        setNotice('');
+        pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}`, signal)));
+      },
+    },
     notice,
     pause: () => reader.pause(),
     resume,
   };
 }
 
-// Older rows of the log, a page for each click.
+// Rows of another place in the log, a page for each click.
 
 /** A page without data for so long is abandoned. */
 const PATIENCE_MS = 20_000;
 
-interface OlderState {
+interface PageState {
   readonly busy: boolean;
   readonly problem: Problem | undefined;
 }
 
-const idle: OlderState = { busy: false, problem: undefined };
+const idle: PageState = { busy: false, problem: undefined };
 
-function useOlder(api: Api) {
+function usePages(api: Api) {
   const [state, setState] = useState(idle);
   const [startId, setStartId] = useState(0);
   const loading = useRef<AbortController>(undefined);
@@ -269,28 +331,31 @@ function useOlder(api: Api) {
     setState(idle);
   };
   useEffect(() => () => loading.current?.abort(), []);
+  /** What `work` does after its signal has fired is of no use: its rows belong to another place. */
+  const load = (work: (signal: AbortSignal) => Promise<void>): void => {
+    loading.current?.abort();
+    const own = new AbortController();
+    loading.current = own;
+    setState({ busy: true, problem: undefined });
+    work(own.signal).then(
+      () => own.signal.aborted || setState(idle),
+      (error: unknown) => own.signal.aborted || setState({ busy: false, problem: problemFrom(error) }),
+    );
+  };
   return {
     ...state,
     /** The first entry of the log; 0: not reached yet. */
     startId,
-    load(buffer: RowBuffer, firstStored: number): void {
-      loading.current?.abort();
-      const own = new AbortController();
-      loading.current = own;
-      setState({ busy: true, problem: undefined });
+    load,
+    older(buffer: RowBuffer, firstStored: number): void {
       const { firstId } = buffer;
-      olderRows(pagesOf(api, own.signal), firstId, firstStored).then(
-        (rows) => {
-          if (own.signal.aborted) return;
-          if (rows.length === 0) setStartId(firstId);
-          buffer.prepend(rows);
-          // Drawn with it.
-          setState(idle);
-        },
-        (error: unknown) => {
-          if (!own.signal.aborted) setState({ busy: false, problem: problemFrom(error) });
-        },
-      );
+      load(async (signal) => {
+        const read: ReadRows = (after, limit, take) => readPage(api, `after=${after}&limit=${limit}`, signal, take);
+        const rows = await olderRows(read, firstId, firstStored);
+        signal.throwIfAborted();
+        if (rows.length === 0) setStartId(firstId);
+        buffer.prepend(rows);
+      });
     },
     /** Drops a page in flight: it belongs before the rows of its request only. */
     leave,
@@ -302,29 +367,35 @@ function useOlder(api: Api) {
   };
 }
 
-/** Pages of the log, row by row as they come: a page of large entries is not held whole. */
-function pagesOf(api: Api, signal: AbortSignal): ReadRows {
-  return async (after, limit, take) => {
-    const silent = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const heard = (): void => {
-      clearTimeout(timer);
-      timer = setTimeout(() => silent.abort(), PATIENCE_MS);
-    };
-    heard();
-    try {
-      const query = `after=${after}&limit=${limit}&follow=false`;
-      const pieces = await api.stream(`/api/v1/line/log?${query}`, AbortSignal.any([signal, silent.signal]));
-      for await (const messages of messagesOf(pieces)) {
-        heard();
-        for (const message of messages) {
-          if (message.type === 'row') take(message.row);
-          // A page that ends with a reason is not whole.
-          if (message.type === 'end') throw new ProblemError(localProblem('The log was disconnected', message.message));
-        }
-      }
-    } finally {
-      clearTimeout(timer);
-    }
+/** `query`: where the page begins. */
+async function firstRows(api: Api, query: string, signal: AbortSignal): Promise<readonly Row[]> {
+  const { rows, take } = pageTaker();
+  await readPage(api, `${query}&limit=${PAGE_ENTRIES}`, signal, take);
+  signal.throwIfAborted();
+  return rows;
+}
+
+/** A page of the log, row by row as they come: a page of large entries is not held whole. */
+async function readPage(api: Api, query: string, signal: AbortSignal, take: (row: Row) => void): Promise<void> {
+  const silent = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const heard = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silent.abort(), PATIENCE_MS);
   };
+  heard();
+  try {
+    const ended = AbortSignal.any([signal, silent.signal]);
+    const pieces = await api.stream(`/api/v1/line/log?${query}&follow=false`, ended);
+    for await (const messages of messagesOf(pieces)) {
+      heard();
+      for (const message of messages) {
+        if (message.type === 'row') take(message.row);
+        // A page that ends with a reason is not whole.
+        if (message.type === 'end') throw new ProblemError(localProblem('The log was disconnected', message.message));
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+  }
 }

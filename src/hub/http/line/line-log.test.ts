@@ -76,12 +76,22 @@ describe('a page of the log', () => {
 
   it('asks the line for exactly what was asked for', async (t) => {
     const { log, read } = await startWithLine(t);
-    for (const query of ['', 'after=7&limit=3&dir=rx', 'last=5&dir=tx', 'last=5&follow=true', 'follow=true&after=9']) {
+    const bounds = 'sinceMs=1700000000000&untilMs=1700000060000&limit=2';
+    for (const query of [
+      '',
+      'after=7&limit=3&dir=rx',
+      'last=5&dir=tx',
+      'last=5&follow=true',
+      'follow=true&after=9',
+      bounds,
+    ]) {
       const reader = await read(query);
       assert.equal(reader.status, 200, query);
       await lines(reader, 'log', 1);
       reader.close();
     }
+    const [within] = log.requests.splice(-1);
+    assert.deepEqual([within?.sinceMs, within?.untilMs].map(Number), [1_700_000_000_000, 1_700_000_060_000]);
     const asked = log.requests.map(({ after, follow, dir, limit }) => ({ after, follow, dir, limit }));
     assert.deepEqual(asked, [
       { after: 0, follow: false, dir: undefined, limit: MAX_LOG_ENTRIES },
@@ -104,6 +114,8 @@ describe('a page of the log', () => {
       'follow=yes',
       'dir=both',
       'since=1',
+      'sinceMs=-1',
+      'untilMs=2030-01-01T00:00:00Z',
     ]) {
       const { status } = await call('GET', `/api/v1/line/log?${query}`, { token: tokens.viewer });
       assert.equal(status, 422, query);

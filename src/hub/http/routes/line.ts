@@ -130,7 +130,7 @@ function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
 const directionOf = { tx: serial.SerialLogEntry.Direction.TX, rx: serial.SerialLogEntry.Direction.RX } as const;
 
 function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest.$Properties {
-  const { after = 0, last, dir, limit } = asked;
+  const { after = 0, last, dir, limit, sinceMs, untilMs } = asked;
   const follow = asked.follow === 'true';
   const faults = [
     asked.after !== undefined && last !== undefined ? 'after and last: send one of them, not both' : '',
@@ -143,6 +143,8 @@ function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest
       ? { afterId: Long.fromNumber(after, true) }
       : { last: true, limit: Long.fromNumber(last, true) }),
     ...(last === undefined && !follow && { limit: Long.fromNumber(limit ?? MAX_LOG_ENTRIES, true) }),
+    ...(sinceMs !== undefined && { sinceMs: Long.fromNumber(sinceMs, true) }),
+    ...(untilMs !== undefined && { untilMs: Long.fromNumber(untilMs, true) }),
     ...(dir !== undefined && { dirs: [directionOf[dir]] }),
     follow,
   };

@@ -40,6 +40,10 @@ export const LineBody = {
   }),
 } as const;
 
+function bound(description: string) {
+  return Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description }));
+}
+
 export const LogQuery = exact({
   after: Type.Optional(
     Type.Integer({
@@ -53,6 +57,8 @@ export const LogQuery = exact({
   ),
   follow: Type.Optional(choice(['true', 'false'], 'true: continue with what appears, until either side ends it.')),
   dir: Type.Optional(choice(['rx', 'tx'], 'Only what was received, or sent.')),
+  sinceMs: bound('Only entries with a timestampMs from here on.'),
+  untilMs: bound('Only entries with a timestampMs before.'),
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
