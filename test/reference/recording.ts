@@ -42,7 +42,12 @@ interface Row {
 type Piece = readonly [gapMs: number, text: string];
 
 async function typed(command: string, { dir, socket }: Both): Promise<Piece[]> {
-  const env = environment({ LINESIDE_SOCKET: join(dir, 'run', 'grpc.sock'), LINESIDE_HTTP_SOCKET: socket });
+  // A log of more rows than the terminal has would wait for a key.
+  const env = environment({
+    LINESIDE_SOCKET: join(dir, 'run', 'grpc.sock'),
+    LINESIDE_HTTP_SOCKET: socket,
+    PAGER: 'cat',
+  });
   const program = command.replace('scripts/lineside', `"${NODE}" "${MAIN}"`);
   const limited = command.endsWith('--follow') ? `timeout --foreground -s INT ${FOLLOWED_S} ${program}` : program;
   const child = startProcess('script', ['-qec', `stty cols ${COLUMNS} rows ${ROWS}; ${limited}`, '/dev/null'], env);
