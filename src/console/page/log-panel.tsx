@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { systemClock } from '../../shared/base/clock.ts';
+import { msOfLocalTime } from '../../shared/base/instant.ts';
 import type { LineStatus } from '../../shared/gen/http.ts';
 import { dumpLines } from '../bytes.ts';
 import { countText, dayText, fieldText, plural, timeText } from '../format.ts';
@@ -58,7 +59,7 @@ export function LogPanel(): JSX.Element {
         <Button
           text={log.pages.busy ? 'Loading…' : 'Older'}
           disabled={log.atStart || log.pages.busy}
-          onClick={log.pages.older}
+          onClick={() => log.pages.older()}
         />
         {isPaused && log.behind > 0 && <Button text="Newer" disabled={log.pages.busy} onClick={log.pages.newer} />}
         <Button text="Jump to…" disabled={log.pages.busy} onClick={() => setJumps(true)} />
@@ -69,7 +70,13 @@ export function LogPanel(): JSX.Element {
       <p class="note legend">
         <b>?</b> the clock was not set <b>~</b> its time was corrected later. Enter opens an entry.
       </p>
-      {jumps && <JumpDialog near={log.buffer.rows} onJump={log.pages.jump} onClose={() => setJumps(false)} />}
+      {jumps && (
+        <JumpDialog
+          near={log.buffer.rows}
+          onJump={(sinceMs) => log.pages.jump(sinceMs)}
+          onClose={() => setJumps(false)}
+        />
+      )}
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>
   );
@@ -158,7 +165,7 @@ function JumpDialog(props: {
   const [fault, setFault] = useState('');
   const submit = (event: Event): void => {
     event.preventDefault();
-    const ms = Date.parse(typed);
+    const ms = msOfLocalTime(typed);
     if (!(ms > 0)) return setFault('Type a day and a time');
     props.onJump(ms);
     props.onClose();

@@ -30,6 +30,11 @@ export function usOfInstant(instant: Instant): bigint {
   return BigInt(Date.parse(`${instant.slice(0, 19)}Z`)) * US_PER_MS + fraction;
 }
 
+/** "2026-11-22T13:05:09" in the time zone of this machine, as Unix milliseconds; NaN: it is none. */
+export function msOfLocalTime(text: string): number {
+  return Date.parse(text);
+}
+
 /** Any RFC 3339 date-time of the years 0001 to 9999, with any offset, in this file's form; undefined: it is none. */
 export function parseInstant(text: string): Instant | undefined {
   const parts = FORM.exec(text);
