@@ -106,11 +106,6 @@ export class FakeService {
     this.#changes.emit('live', { received: Buffer.from(bytes) });
   }
 
-  /** As to a client that did not take them in time. */
-  loseBytes(count: number): void {
-    this.#changes.emit('live', { event: { lostBytes: u64(count) } });
-  }
-
   /** Sessions that receive. */
   get receivers(): number {
     return this.#changes.listenerCount('live');
@@ -300,7 +295,6 @@ export class FakeService {
       const answer = answers.shift();
       if (answer !== undefined) {
         yield answer;
-        if (answer.event?.lostBytes != null) throw new ServerError(Status.DATA_LOSS, 'bytes were not taken in time');
       } else if (fresh.length > 0) {
         after = fresh.at(-1)?.id ?? 0;
         const entries = fresh.map(({ id, ...entry }) => ({ id: u64(id), entry }));

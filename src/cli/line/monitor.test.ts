@@ -79,24 +79,6 @@ describe('monitor on a terminal', () => {
     assert.equal(await terminal.end(), 'status 0 restored');
   });
 
-  it('shows from the log what it did not take in time', async () => {
-    const terminal = monitor();
-    await ready(terminal);
-    service.log(1, 'before ');
-    await terminal.shows('before');
-    service.loseBytes(5);
-    await until('the session has ended', () => service.receivers === 0);
-    service.log(1, 'lost ');
-    await terminal.shows('lost');
-    await until('the next session stands', () => service.receivers === 1);
-    service.log(1, 'after');
-    await terminal.shows('after');
-    terminal.type('\x1d');
-    assert.equal(await terminal.end(), 'status 0 restored');
-    assert.match(terminal.screen, /before \r\n\[lineside: bytes were not shown in time: .*\]\r\nlost after/);
-    assert.doesNotMatch(terminal.screen, /before[^]*before|missing/);
-  });
-
   it('restores the terminal when it is killed, and when it crashes', async () => {
     const killed = monitor();
     const crashed = monitor('--hex');
