@@ -22,8 +22,11 @@ const HUB_STOP_MS = 10_000;
 const OUTER_LIMIT_MS = 120_000;
 /** All steps of a stop together; outbox.stop_grace_ms comes on top. */
 const STOP_MS = 45_000;
-/** The longest that a timer can be: 25 days. */
-const LONG_MS = 2_147_483_647;
+/**
+ * What a burst left free in the C library's heap stays resident while anything lies above it: 192 entries of 32 KiB left the
+ * line with 20 MB, of which 13 are given back. Takes 0.05 ms, and 1.5 ms for those 13 MB (a PC).
+ */
+const TRIM_EVERY_MS = 60_000;
 
 const USAGE = `usage: lineside serve [--config FILE] [--role line|hub]
 
@@ -71,13 +74,13 @@ export async function serve(argv: readonly string[], version: string): Promise<n
   const asked = await configure(argv);
   if (typeof asked === 'number') return asked;
   const who = asked.role === 'hub' ? 'hub ' : '';
-  const { nameThread } = await import('../shared/base/libc.ts');
+  const { nameThread, trimHeap } = await import('../shared/base/libc.ts');
   nameThread(asked.role === 'hub' ? 'lineside-hub' : 'lineside-line');
   for (const warning of asked.loaded.warnings) logger.warn(`${who}configuration`, { warning });
   for (const key of asked.loaded.unused) logger.info(`${who}listens on the sockets that systemd opened, not on ${key}`);
   for (const socket of asked.loaded.unserved) logger.warn(`${who}does not serve a socket of systemd`, { socket });
-  // Waiting for a signal alone does not keep a process.
-  const held = setInterval(() => undefined, LONG_MS);
+  // Keeps the process too: waiting for a signal alone does not.
+  const trims = setInterval(trimHeap, TRIM_EVERY_MS);
   let report: SystemdReport | undefined;
   try {
     const { stopped, stop: askToStop } = stopAsked(logger, who);
@@ -113,7 +116,7 @@ export async function serve(argv: readonly string[], version: string): Promise<n
     logger.error(`${who}cannot start`, { error: message, ...(hint === '' ? {} : { hint }) });
     return code === 'CONFIG_INVALID' ? EXIT_USAGE : EXIT_FAILED;
   } finally {
-    clearInterval(held);
+    clearInterval(trims);
   }
 }
 
