@@ -26,7 +26,7 @@ import {
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Authority } from '../../src/shared/base/certificates.fixture.ts';
-import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { LIMIT_MS, until, within } from '../../src/shared/base/wait.fixture.ts';
 import { freePort } from '../free-port.ts';
 import { environment, killGroup, listening, ROOT, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { type Both, startBoth } from './hub.ts';
@@ -240,14 +240,25 @@ async function variablesOf(reader: Reader, line: string): Promise<Record<string,
   );
 }
 
+/** A report of the device may come in one chunk with its answer, which is another line than the page shows: begins again then. */
 async function stay(reader: Reader, line: string, shown: string): Promise<void> {
-  const child = shell(reader, line);
-  reader.running.push(child);
-  const [out, err] = [remember(child.stdout), remember(child.stderr)];
-  await until(`the output of ${line}`, () => {
-    assert.equal(child.exitCode, null, `${line} has ended: ${out()}${err()}`);
-    return out() + err() !== '' && hasWords(out() + err(), shown);
-  });
+  for (let attempt = 1; ; attempt++) {
+    const child = shell(reader, line);
+    reader.running.push(child);
+    const [out, err] = [remember(child.stdout), remember(child.stderr)];
+    const shows = (): boolean => {
+      assert.equal(child.exitCode, null, `${line} has ended: ${out()}${err()}`);
+      return out() + err() !== '' && hasWords(out() + err(), shown);
+    };
+    try {
+      return void (await until(`the output of ${line}`, shows, LIMIT_MS / 2));
+    } catch (cause) {
+      if (attempt === 3) throw new Error(`${line}\nshown:\n${shown}\nprinted:\n${out()}${err()}`, { cause });
+    }
+    const ended = once(child, 'close');
+    killGroup(child);
+    await within(`the end of ${line}`, ended);
+  }
 }
 
 async function typeUntil(reader: Reader, line: string, shown: string): Promise<string> {
