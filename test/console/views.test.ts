@@ -192,7 +192,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     const name = hostname();
     const opened = await openPage(product.url);
     await opened.sees(`${name} ${ID}`, 'h1');
-    assert.equal(await opened.page.title(), name);
+    await titled(opened, name);
     await signIn(opened, product.tokens.chief);
     const packet = { hex: '49 44 3f 0d 0a' };
     const { status } = await product.box.http('POST', '/api/v1/line/send', packet, { token: product.tokens.chief });
@@ -202,7 +202,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       await opened.sees(`${name} ${ID}`, '.bar');
       await opened.sees('open', '.bar .badge.good');
       await opened.sees(/115200 8N1\s*received \d+ s ago\s*sent \d+ s ago/, '.bar');
-      assert.match(await opened.page.title(), new RegExp(` – ${name}$`));
+      await titled(opened, ` – ${name}`);
     }
     await opened.intercept(/\/api\/v1\/alerts$/, (request) =>
       answerJson(request, { items: [alertOf('warning'), alertOf('critical')], nextCursor: null }),
@@ -313,6 +313,11 @@ const places = [
   ['#/data/site.rooms/room%2012%2Fa', 'Version 1', '.history'],
   ['#/box', 'Temperature', 'body'],
 ] as const;
+
+/** The title follows what is drawn. */
+function titled(opened: Opened, end: string): Promise<true> {
+  return until(`a title "${end}"`, async () => (await opened.page.title()).endsWith(end), LIMIT_MS);
+}
 
 function alertOf(severity: Alert['severity']): Alert {
   return { name: 'Example', severity, forSeconds: 5, summary: `Example of ${severity}`, value: 1 };
