@@ -1,13 +1,13 @@
 /**
  * The console's view of the line in a real browser, served by the real product with its simulated line: signing in, the
- * live log over breaks, search, and everything that is done to the port by keyboard.
+ * live log over breaks, search, and what is shown while the box or the port is gone.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-file.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { answerJson, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import {
   lastingPort,
   logRaw,
@@ -259,122 +259,6 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('line 59', '.rows');
   });
 
-  test('by keyboard alone: sign in, open, send, read an entry, close', async () => {
-    const opened = await openPage(product.url);
-    const { page } = opened;
-    const { devices } = await product.box.client.serial.listDevices({});
-    const portName = devices.find(({ description }) => /simulated/i.test(description))?.portName ?? '';
-    await opened.find('button', 'Sign in');
-    await opened.tabTo('input: Token');
-    await page.keyboard.type(product.tokens.technician);
-    await page.keyboard.press('Enter');
-    await opened.find('button', 'Open…');
-    await opened.tabTo('button: Open…');
-    await page.keyboard.press('Enter');
-    await opened.find('heading', 'Open a port');
-    await opened.sees(portName, 'dialog');
-    await opened.tabTo('select: Port');
-    await page.keyboard.type(portName);
-    await opened.tabTo('input: Baud rate');
-    await page.keyboard.press('Tab');
-    await opened.tabTo('select: Flow control');
-    await page.keyboard.type('XON');
-    await opened.tabTo('button: Open');
-    await page.keyboard.press('Enter');
-    await opened.sees('115200 8N1, XON/XOFF', '.port');
-    await focusIs(opened, 'button: Change settings…');
-
-    await opened.tabTo('input: Text');
-    await page.keyboard.type('PING\\r');
-    await opened.sees('5 bytes: 50 49 4e 47 0d', '.preview');
-    await page.keyboard.press('Enter');
-    await opened.sees('5 bytes sent', '.send');
-    // Its answer may be joined with the unsolicited output of the device, beyond what a row shows.
-    await opened.sees('PING\\r', '.rows');
-    await focusIs(opened, 'input: Text');
-    await page.keyboard.type('\\q');
-    await opened.sees('"\\q" is no escape', '.send');
-    await page.keyboard.press('Enter');
-    assert.equal(await page.$eval('.send input', (one) => one.value), '\\q');
-
-    await opened.tabTo('div: Log entries', true);
-    await page.keyboard.press('End');
-    await page.keyboard.press('Enter');
-    await opened.find('heading', /Entry \d+/);
-    await page.keyboard.press('Escape');
-    await focusIs(opened, 'div: Log entries');
-
-    await opened.tabTo('button: Close', true);
-    await page.keyboard.press('Enter');
-    await opened.sees('closed', '.port');
-    await focusIs(opened, 'button: Open…');
-  });
-
-  test('text typed while a packet is in flight stays in the field', async () => {
-    await openSimulated(product.box);
-    const opened = await product.enter('technician');
-    const { page } = opened;
-    const held = Promise.withResolvers<() => void>();
-    await opened.intercept(/\/line\/send$/, (request) => held.resolve(() => void request.continue()));
-    await opened.fill('Text', 'ID?\\r');
-    await page.keyboard.press('Enter');
-    const letGo = await held.promise;
-    await page.keyboard.type('the next');
-    await page.keyboard.press('Enter');
-    letGo();
-    await opened.sees('4 bytes sent', '.send');
-    await opened.sees('LINESIDE-SIM', '.rows');
-    assert.equal(await page.$eval('.send input', (one) => one.value), 'the next');
-    await product.box.client.serial.close({});
-  });
-
-  test('input that cannot be sent is kept, with the reason in the words of the box', async () => {
-    const opened = await product.enter('technician');
-    await opened.sees('closed', '.port');
-    await opened.fill('Text', 'lost?');
-    await opened.page.keyboard.press('Enter');
-    await opened.sees(/No port is open/, '.send .problem');
-    await opened.click('button', 'Put it back');
-    assert.equal(await opened.page.$eval('.send input', (one) => one.value), 'lost?');
-  });
-
-  test('a packet without an answer is not said to be unsent; put back, it is unchanged', async () => {
-    const opened = await product.enter('technician');
-    const { page } = opened;
-    await opened.intercept(/\/line\/send$/, (request) => request.abort());
-    await opened.choose('Format', 'hex');
-    await opened.fill('Bytes in hex', '41 42');
-    await page.keyboard.press('Enter');
-    await opened.sees('Not known whether this was sent, the log may show it: 41 42', '.send');
-    await opened.misses('Not sent', '.send');
-    await opened.choose('Format', 'text');
-    await opened.fill('Text', 'typed meanwhile');
-    await opened.click('button', 'Put it back');
-    await opened.sees('2 bytes: 41 42', '.preview');
-    await page.keyboard.press('ArrowDown');
-    await opened.sees('15 bytes: 74 79', '.preview');
-    await page.keyboard.press('ArrowUp');
-    await opened.sees('2 bytes: 41 42', '.preview');
-  });
-
-  test('other settings are those of the port that is open, if it is not in the list, and leave what is not shown', async () => {
-    const portName = await openSimulated(product.box);
-    const before = { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 77 };
-    assert.equal((await product.box.client.serial.open(before)).error, '');
-    const opened = await product.enter('technician');
-    await opened.sees('9600 8N1', '.port');
-    const items = [{ portName: '/dev/ttyOTHER', description: 'another', hardwareId: '' }];
-    await opened.intercept(/\/line\/ports$/, (request) => answerJson(request, { items }));
-    await opened.click('button', 'Change settings…');
-    await opened.sees('/dev/ttyOTHER', 'dialog');
-    await opened.fill('Baud rate', '19200');
-    await opened.click('button', 'Open');
-    await opened.sees('19200 8N1', '.port');
-    const { requested } = await product.box.client.line.getStatus({});
-    assert.deepEqual([requested?.portName, requested?.baudRate, requested?.packetSize], [portName, 19_200, 77]);
-    await product.box.client.serial.close({});
-  });
-
   test('while the hub is frozen nothing is green: an old answer says nothing about now', async () => {
     await openSimulated(product.box);
     const opened = await product.enter('watcher');
@@ -445,10 +329,6 @@ function greens(opened: Opened): Promise<string[]> {
   return opened.page.$$eval('.good', (all) =>
     all.filter((one) => one.checkVisibility()).map((one) => (one as HTMLElement).innerText),
   );
-}
-
-async function focusIs(opened: Opened, wanted: string): Promise<void> {
-  await until(`the focus on ${wanted}`, async () => (await opened.focused()) === wanted, LIMIT_MS);
 }
 
 function countOf(opened: Opened): Promise<number> {

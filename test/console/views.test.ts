@@ -204,12 +204,19 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       await opened.sees(/115200 8N1\s*received \d+ s ago\s*sent \d+ s ago/, '.bar');
       await titled(opened, ` – ${name}`);
     }
+    await opened.page.reload();
+    await opened.sees(`${name} ${ID}`, '.bar');
+    await titled(opened, `Box – ${name}`);
     await opened.intercept(/\/api\/v1\/alerts$/, (request) =>
       answerJson(request, { items: [alertOf('warning'), alertOf('critical')], nextCursor: null }),
     );
     await opened.sees('2 alerts', '.bar a.bad');
     await opened.click('link', '2 alerts');
     await opened.sees('Example of critical', '.alerts');
+    await opened.click('button', 'Sign out');
+    await opened.find('button', 'Sign in');
+    await titled(opened, name);
+    assert.doesNotMatch(await opened.page.title(), /–/);
   });
 
   for (const [look, options] of [

@@ -1,6 +1,6 @@
 /**
- * Pseudo-terminals of macOS. Its calls and `struct termios` are those of Apple's headers (64-bit, both processors); nobody has
- * run them on a Mac yet.
+ * Pseudo-terminals of macOS. Its calls and `struct termios` are those of Apple's headers (64-bit, both processors); not
+ * run on a Mac yet.
  */
 import { execFile } from 'node:child_process';
 import { constants, openSync } from 'node:fs';

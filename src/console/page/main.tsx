@@ -71,6 +71,10 @@ function App(): JSX.Element {
     () => who && { api, name: who.name, roles: who.roles, rights: rightsOf(who.roles) },
     [api, who],
   );
+  useEffect(() => {
+    // Views have titles of their own.
+    if (session === undefined) document.title = box?.name ?? 'Lineside';
+  }, [session, box]);
   const signIn = (typed: string): void => {
     setProblem(undefined);
     setToken(typed);
@@ -111,9 +115,6 @@ function useBox(api: Api): Health | undefined {
       clearTimeout(timer);
     };
   }, [api, box]);
-  useEffect(() => {
-    if (box !== undefined) document.title = box.name;
-  }, [box]);
   return box;
 }
 
