@@ -4,14 +4,15 @@ import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'p
 import type { Caller, Health } from '../../shared/gen/http.ts';
 import { wordsOf } from '../format.ts';
 import { localProblem, type Problem, problemFrom } from '../problem.ts';
+import { text } from '../text.ts';
 import { hashOf, type Place, placeOf, rightsOf, type Section } from '../views.ts';
 import { AlertContext, AlertLink, useAlerts } from './alert-list.tsx';
 import { Api } from './api.ts';
-import { DataView } from './data-view.tsx';
-import { DeliveryView } from './delivery-view.tsx';
-import { BoxView, HealthView } from './health-view.tsx';
+import { DataView } from './data/data-view.tsx';
+import { DeliveryView } from './delivery/delivery-view.tsx';
+import { BoxView, HealthView } from './health/health-view.tsx';
+import { LineView } from './line/line-view.tsx';
 import { LineContext, LinePulse, PortBadge, useLineStatus } from './line-status.tsx';
-import { LineView } from './line-view.tsx';
 import { Button, focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
 import { BoxContext, keepToken, keptToken, SessionContext, useSession } from './session.ts';
 
@@ -137,19 +138,15 @@ function Connecting(props: { problem: Problem | undefined; onSignOut: () => void
         <Heading>
           <BoxName />
         </Heading>
-        <p role="status">Signing in…</p>
+        <p role="status">{text.entrance.signingIn}</p>
         <ProblemBox problem={props.problem} />
-        <Button text="Another token" onClick={props.onSignOut} />
+        <Button text={text.entrance.anotherToken} onClick={props.onSignOut} />
       </div>
     </main>
   );
 }
 
-const refused = localProblem(
-  'The token is not accepted',
-  'It was mistyped, or it has been revoked.',
-  'On the box, "lineside token add" makes a new one.',
-);
+const refused = localProblem(text.entrance.refused, text.entrance.refusedDetail, text.entrance.refusedHint);
 
 /** A token, once for each tab. */
 function SignIn(props: { problem: Problem | undefined; onToken: (token: string) => void }): JSX.Element {
@@ -167,18 +164,18 @@ function SignIn(props: { problem: Problem | undefined; onToken: (token: string) 
         <Heading>
           <BoxName />
         </Heading>
-        <p>The console of this box, by Lineside. Sign in with a token of yours.</p>
+        <p>{text.entrance.about}</p>
         <ProblemBox problem={props.problem} />
         <TextField
-          label="Token"
-          hint="It is kept in this tab until you sign out or close it."
-          fault={missing ? 'Paste or type the token first: it begins with lsd_' : undefined}
+          label={text.entrance.token}
+          hint={text.entrance.tokenHint}
+          fault={missing ? text.entrance.tokenMissing : undefined}
           input={{ type: 'password', autoComplete: 'current-password' }}
           value={typed}
           onChange={setTyped}
         />
         <button type="submit" class="main">
-          Sign in
+          {text.entrance.signIn}
         </button>
       </form>
     </main>
@@ -207,7 +204,7 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
     <LineContext.Provider value={line}>
       <AlertContext.Provider value={alerts}>
         <a class="skip" href="#title" onClick={skip}>
-          Skip to the content
+          {text.shell.skip}
         </a>
         <header>
           <div class="bar">
@@ -219,10 +216,10 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
             <AlertLink />
             <span class="who">
               <span class="who-name">{who}</span>
-              <Button text="Sign out" class="quiet" onClick={onSignOut} />
+              <Button text={text.entrance.signOut} class="quiet" onClick={onSignOut} />
             </span>
           </div>
-          <nav aria-label="Views">
+          <nav aria-label={text.shell.views}>
             {rights.sections.map((section) => (
               <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
                 {wordsOf(section)}
@@ -264,12 +261,9 @@ function Nothing(): JSX.Element {
   const { roles } = useSession();
   return (
     <div class="card">
-      <Heading>Nothing to show</Heading>
+      <Heading>{text.shell.nothing}</Heading>
       <p>
-        {roles.length === 0
-          ? 'The token has no role.'
-          : `The roles of the token (${roles.join(', ')}) open no view of this console.`}{' '}
-        Views are opened by viewer, operator, reader, writer and admin.
+        {roles.length === 0 ? text.shell.noRole : text.shell.noView(roles)} {text.shell.openedBy}
       </p>
     </div>
   );

@@ -1,15 +1,15 @@
 /** The line: its log as it grows, the port, and something to send. */
 import type { JSX, RefObject } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import type { LinePorts, LineStatus } from '../../shared/gen/http.ts';
-import { bytesOfHex, bytesOfText, hexText, type Typed } from '../bytes.ts';
-import { durationText, plural } from '../format.ts';
-import { localProblem, type Problem, ProblemError } from '../problem.ts';
-import { type FlowControl, flowControlNames, portWords, settingsText, useLine } from './line-status.tsx';
-import { useDoing, useLoaded } from './loading.ts';
+import type { LinePorts, LineStatus } from '../../../shared/gen/http.ts';
+import { bytesOfHex, bytesOfText, hexText, type Typed } from '../../bytes.ts';
+import { durationText, plural } from '../../format.ts';
+import { localProblem, type Problem, ProblemError } from '../../problem.ts';
+import { type FlowControl, flowControlNames, portWords, settingsText, useLine } from '../line-status.tsx';
+import { useDoing, useLoaded } from '../loading.ts';
+import { Button, Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from '../parts.tsx';
+import { useSession } from '../session.ts';
 import { LogPanel } from './log-panel.tsx';
-import { Button, Dialog, Form, Heading, ProblemBox, Section, Select, TextField } from './parts.tsx';
-import { useSession } from './session.ts';
 
 /** It stays mounted while another view is shown, with what was typed, searched for and paused. */
 export function LineView({ isShown }: { isShown: boolean }): JSX.Element {

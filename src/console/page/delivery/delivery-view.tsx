@@ -1,9 +1,9 @@
 /** The outbox and its dead letters, webhooks and their deliveries. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import type { DeadLetter, Delivery, DeliveryDetail, OutboxStatus, WebhookStatus } from '../../shared/gen/http.ts';
-import { countText, durationText, instantText, plural } from '../format.ts';
-import { useDoing, useLoaded, usePaged } from './loading.ts';
+import type { DeadLetter, Delivery, DeliveryDetail, OutboxStatus, WebhookStatus } from '../../../shared/gen/http.ts';
+import { countText, durationText, instantText, plural } from '../../format.ts';
+import { useDoing, useLoaded, usePaged } from '../loading.ts';
 import {
   Answer,
   Button,
@@ -20,8 +20,8 @@ import {
   ReasonField,
   Section,
   Select,
-} from './parts.tsx';
-import { useSession } from './session.ts';
+} from '../parts.tsx';
+import { useSession } from '../session.ts';
 
 const EVERY_MS = 5_000;
 

@@ -1,13 +1,13 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
-import { systemClock } from '../../shared/base/clock.ts';
-import { msOfLocalTime } from '../../shared/base/instant.ts';
-import type { LineStatus } from '../../shared/gen/http.ts';
-import { dumpLines } from '../bytes.ts';
-import { countText, dayText, fieldText, plural, timeText } from '../format.ts';
-import { type FeedState, LogFeed } from '../log-feed.ts';
-import { localProblem, type Problem, ProblemError, problemFrom } from '../problem.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { msOfLocalTime } from '../../../shared/base/instant.ts';
+import type { LineStatus } from '../../../shared/gen/http.ts';
+import { dumpLines } from '../../bytes.ts';
+import { countText, dayText, fieldText, plural, timeText } from '../../format.ts';
+import { type FeedState, LogFeed } from '../../log-feed.ts';
+import { localProblem, type Problem, ProblemError, problemFrom } from '../../problem.ts';
 import {
   type EntryRow,
   everything,
@@ -20,13 +20,13 @@ import {
   type Row,
   RowBuffer,
   type Wanted,
-} from '../rows.ts';
-import { messagesOf } from '../stream.ts';
-import type { Api } from './api.ts';
-import { useLine } from './line-status.tsx';
+} from '../../rows.ts';
+import { messagesOf } from '../../stream.ts';
+import type { Api } from '../api.ts';
+import { useLine } from '../line-status.tsx';
+import { Button, Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from '../parts.tsx';
+import { useSession } from '../session.ts';
 import { LogList, type LogListHandle } from './log-list.tsx';
-import { Button, Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from './parts.tsx';
-import { useSession } from './session.ts';
 
 export function LogPanel(): JSX.Element {
   const log = useLog();

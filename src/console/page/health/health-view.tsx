@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import type { HostFacts, LineHistory, LineStatus } from '../../shared/gen/http.ts';
+import type { HostFacts, LineHistory, LineStatus } from '../../../shared/gen/http.ts';
 import {
   columnsOf,
   countText,
@@ -13,11 +13,11 @@ import {
   timeRange,
   timeText,
   wordsOf,
-} from '../format.ts';
-import { AlertList } from './alert-list.tsx';
-import { useLine } from './line-status.tsx';
-import { useLoaded } from './loading.ts';
-import { Answer, type Fact, Facts, Heading, ProblemBox, Section, Select, useMedia } from './parts.tsx';
+} from '../../format.ts';
+import { AlertList } from '../alert-list.tsx';
+import { useLine } from '../line-status.tsx';
+import { useLoaded } from '../loading.ts';
+import { Answer, type Fact, Facts, Heading, ProblemBox, Section, Select, useMedia } from '../parts.tsx';
 
 // Lines over time, drawn by uPlot on a canvas. The words beside it say the same for those who do not see it.
 

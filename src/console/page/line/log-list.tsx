@@ -1,10 +1,10 @@
 /** The rows of the log: only those in sight are drawn. */
 import type { JSX, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { hexText, visibleText } from '../bytes.ts';
-import { dayText, plural, timeText } from '../format.ts';
-import { drawnRows, type EntryRow, isAtEnd, type Row, scrollToShow } from '../rows.ts';
-import { useMedia } from './parts.tsx';
+import { hexText, visibleText } from '../../bytes.ts';
+import { dayText, plural, timeText } from '../../format.ts';
+import { drawnRows, type EntryRow, isAtEnd, type Row, scrollToShow } from '../../rows.ts';
+import { useMedia } from '../parts.tsx';
 
 export interface LogListHandle {
   toEnd(): void;

@@ -1,10 +1,10 @@
 /** Reference data: dictionaries, the records of one, one record with its history; for writers, a new version and its end. */
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Dictionary, Record as RefRecord } from '../../shared/gen/http.ts';
-import { instantText, objectFault, recordBody } from '../format.ts';
-import { hashOf } from '../views.ts';
-import { useDoing, usePaged } from './loading.ts';
+import type { Dictionary, Record as RefRecord } from '../../../shared/gen/http.ts';
+import { instantText, objectFault, recordBody } from '../../format.ts';
+import { hashOf } from '../../views.ts';
+import { useDoing, usePaged } from '../loading.ts';
 import {
   Button,
   Dialog,
@@ -19,8 +19,8 @@ import {
   ReasonField,
   Section,
   TextField,
-} from './parts.tsx';
-import { useSession } from './session.ts';
+} from '../parts.tsx';
+import { useSession } from '../session.ts';
 
 export function DataView({ parts: [dictionary, key] }: { parts: readonly string[] }): JSX.Element {
   if (dictionary === undefined) return <Dictionaries />;
