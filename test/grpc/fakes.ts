@@ -67,8 +67,9 @@ export class FakeLine implements Line {
   }
   async open(request: OpenRequest, by = ''): Promise<void> {
     this.askedBy.push(by);
-    const { portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl = 0 } = request;
-    this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl });
+    const { portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl = 0, rxGapMs } = request;
+    const gap = rxGapMs != null && { rxGapMs };
+    this.opens.push({ portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl, ...gap });
     this.#fail();
     this.config = { portName, baudRate, dataBits: 8, parity: 0, stopBits: 0, packetSize, flowControl: 0 };
   }
@@ -118,7 +119,8 @@ export class FakeLine implements Line {
   }
   snapshot(): LineSnapshot {
     const state = this.config === undefined ? 'closed' : 'open';
-    const rest = { effective: undefined, devicePath: '', error: '', kernel: undefined, counters, portListChanges: 0 };
+    const port = { effective: undefined, rxGapMs: 0, devicePath: '', error: '', kernel: undefined };
+    const rest = { ...port, counters, portListChanges: 0 };
     return { state, stateAgeMs: 12.5, receivedAgeMs: 3_000.5, sentAgeMs: 0, requested: this.config, ...rest };
   }
   #fail(): void {

@@ -50,6 +50,7 @@ export class FakeService {
   batchSize = 2;
   /** Of the last Open that named one. */
   flowControl: lineside.v1.FlowControl | undefined;
+  rxGapMs: number | null | undefined;
   #server: ReturnType<typeof createServer> | undefined;
   /** 'change': of the log, or of what a session has to answer. 'live': a response for the sessions that receive. */
   readonly #changes = new EventEmitter();
@@ -183,8 +184,9 @@ export class FakeService {
         return {};
       },
       listEvents: async ({ limit }: lineside.v1.ListEventsRequest) => ({ events: this.events.slice(-limit) }),
-      open: async ({ config, flowControl }: lineside.v1.OpenRequest) => {
+      open: async ({ config, flowControl, rxGapMs }: lineside.v1.OpenRequest) => {
         this.flowControl = flowControl;
+        this.rxGapMs = rxGapMs;
         return this.#serial().open(config ?? new serial.SerialConfig());
       },
       sendBreak: async ({ durationMs }: lineside.v1.SendBreakRequest) => {

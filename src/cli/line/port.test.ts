@@ -108,7 +108,13 @@ describe('the port', () => {
   it('opens with flow control', async () => {
     const { stdout } = await cli('open', '/dev/x', '300', '--flow-control', 'rtscts');
     assert.equal(stdout, 'open: /dev/x 300,8N1, flow control rtscts\n');
-    assert.equal(service.flowControl, 1);
+    assert.deepEqual([service.flowControl, service.rxGapMs], [1, null]);
+  });
+
+  it('opens with an RX gap, 0 too', async () => {
+    const { stdout } = await cli('open', '/dev/x', '300', '--rx-gap', '0');
+    assert.equal(stdout, 'open: /dev/x 300,8N1, RX gap 0 ms\n');
+    assert.deepEqual([service.flowControl, service.rxGapMs], [0, 0]);
   });
 
   it('opens the only port without a name, and names without their directory', async () => {

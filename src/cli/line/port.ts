@@ -24,6 +24,9 @@ const openOptions = [
     choices: flowControls,
     usual: 'none',
   }),
+  option('--rx-gap <ms>', 'silence that ends a chunk, 0 to 1000 ms (default: serial.rx_gap_ms)', {
+    parse: wholeNumber(0, maxUint32),
+  }),
   option('--packet-size <bytes>', 'fixed payload size of a packet, 0: any', {
     parse: wholeNumber(0, maxUint32),
     usual: 0,
@@ -159,11 +162,13 @@ type OpenOptions = Given<typeof openOptions>;
 async function open(call: Call<OpenOptions>, { port, settings }: Args): Promise<number> {
   const short = settings ?? (isSpeed(port) ? port : undefined);
   const config = openConfig('', short ?? call.profile()?.settings, call.options);
-  const { flowControl } = call.options;
+  const { flowControl, rxGap: rxGapMs } = call.options;
   await openNamed(call, port === undefined || isSpeed(port) ? await onlyPort(call) : port, config);
   const now = await currentConfig(call);
   const flow = flowControl === 'none' ? '' : `, flow control ${flowControl}`;
-  return call.print({ open: true, ...configJson(now), flowControl }, `open: ${configText(now)}${flow}`);
+  const gap = rxGapMs === undefined ? '' : `, RX gap ${rxGapMs} ms`;
+  const asked = { flowControl, ...(rxGapMs !== undefined && { rxGapMs }) };
+  return call.print({ open: true, ...configJson(now), ...asked }, `open: ${configText(now)}${flow}${gap}`);
 }
 
 /** Of the first argument: no port is called like a speed. */
@@ -176,9 +181,13 @@ async function openNamed(call: Call<OpenOptions>, name: string, config: object):
   for (const portName of paths) {
     const request = serial.SerialConfig.fromObject({ ...config, portName });
     const flowControl = flowControls.indexOf(call.options.flowControl);
+    const { rxGap: rxGapMs } = call.options;
     // A box of an earlier version has the contract's Open alone.
+    const isPlain = flowControl === 0 && rxGapMs === undefined;
     const answer = await call.line(({ line, serial }, options) =>
-      flowControl === 0 ? serial.open(request, options) : line.open({ config: request, flowControl }, options),
+      isPlain
+        ? serial.open(request, options)
+        : line.open({ config: request, flowControl, ...(rxGapMs !== undefined && { rxGapMs }) }, options),
     );
     // It has changed nothing.
     if (answer.status !== serial.StatusCode.NOT_FOUND) return checkAnswer(answer);

@@ -81,7 +81,10 @@ function isHealthy(status: lineside.v1.LineStatus): boolean {
 export function statusText(status: lineside.v1.LineStatus, width: number, more: readonly Row[] = []): string {
   const rows: Row[] = [['Port', portText(status)]];
   if (status.portError !== '') rows.push(['', safeText(status.portError)]);
-  if (status.requested != null) rows.push(['Settings', requestedText(status.requested, status.effective)]);
+  if (status.requested != null) {
+    const gap = status.rxGapAsked ? `, RX gap ${status.rxGapUs / 1_000} ms` : '';
+    rows.push(['Settings', `${requestedText(status.requested, status.effective)}${gap}`]);
+  }
   if (status.holder != null)
     rows.push(['Held by', `${safeText(status.holder.name)}, for ${spanText(status.holder.ageMs)}`]);
   if (status.counters != null) rows.push(...counterRows(status.counters, status));

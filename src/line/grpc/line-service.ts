@@ -71,9 +71,9 @@ export function lineService(
         return {};
       }),
 
-    open: ({ config, flowControl }: lineside.v1.OpenRequest, context: CallContext) => {
+    open: ({ config, flowControl, rxGapMs }: lineside.v1.OpenRequest, context: CallContext) => {
       // Not spread: what was not sent is on its prototype.
-      const request = Object.assign(config ?? new serial.SerialConfig(), { flowControl });
+      const request = Object.assign(config ?? new serial.SerialConfig(), { flowControl, rxGapMs });
       const opened = (): Promise<void> => line.open(request, nameOf(context), () => hold.check());
       return errorMapper.inContract(opened, context.trailer);
     },
@@ -143,6 +143,8 @@ function lineStatus(
     ...(kernel !== undefined && { kernel }),
     log: LogStatus.fromObject({ ...log, state: LogState[`LOG_STATE_${log.state === 'ok' ? 'OK' : 'FAILING'}`] }),
     portListChanges: u64(line.portListChanges),
+    rxGapUs: Math.round(line.rxGapMs * 1_000),
+    rxGapAsked: requested?.rxGapMs !== undefined,
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }

@@ -47,7 +47,7 @@ export function defaultGapMs(settings: Framing): number {
 }
 
 export class ChunkCutter {
-  readonly #gapMs: number;
+  readonly gapMs: number;
   readonly #characterMs: number;
   /** Without a byte for so long, the next read cannot bring bytes that follow within the gap. */
   readonly #quietMs: number;
@@ -68,7 +68,7 @@ export class ChunkCutter {
 
   /** gapMs 0: every read is a chunk of its own (or several, when it is longer than a chunk). */
   constructor(gapMs: number, oneCharacterMs: number) {
-    this.#gapMs = gapMs;
+    this.gapMs = gapMs;
     this.#characterMs = oneCharacterMs;
     this.#quietMs = gapMs + this.#wireMs(UART_FIFO_BYTES);
     this.#maxMs = Math.max(MAX_CHUNK_MS, MAX_CHUNK_CHARACTERS * oneCharacterMs);
@@ -77,7 +77,7 @@ export class ChunkCutter {
 
   /** Not every read is a chunk. */
   get joinsReads(): boolean {
-    return this.#gapMs > 0;
+    return this.gapMs > 0;
   }
 
   /** A copy of the open chunk's bytes. */
@@ -87,12 +87,12 @@ export class ChunkCutter {
 
   /** Takes bytes that just arrived and gives the chunks that they complete. */
   feed(bytes: Uint8Array, wallMs: number, monoMs: number): Chunk[] {
-    if (this.#gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) {
+    if (this.gapMs === 0 && bytes.length > 0 && bytes.length <= CHUNK_BYTES) {
       return [{ data: bytes, atMs: wallMs, monoMs }];
     }
     const done: Chunk[] = [];
     const ranMs = this.late(monoMs) ? this.#lookAskedMs : monoMs;
-    if (ranMs - this.#silentFromMs - this.#wireMs(bytes.length) >= this.#gapMs) this.#cut(done);
+    if (ranMs - this.#silentFromMs - this.#wireMs(bytes.length) >= this.gapMs) this.#cut(done);
     this.#readMs = monoMs;
     this.#silentFromMs = monoMs;
     let from = 0;
@@ -108,7 +108,7 @@ export class ChunkCutter {
       if (this.#bytes === CHUNK_BYTES) this.#cut(done);
     }
     // With the bytes: after a stop of the process this read brings the rest of a frame.
-    if (this.#gapMs === 0 || this.#isOld(monoMs)) this.#cut(done);
+    if (this.gapMs === 0 || this.#isOld(monoMs)) this.#cut(done);
     return done;
   }
 

@@ -21,6 +21,8 @@ describe('the arguments of Open', () => {
     { parity: 4 },
     { packetSize: 65_536 },
     { flowControl: 2 },
+    { rxGapMs: 0 },
+    { rxGapMs: 1_000 },
     // No port has such a name: that is for the inventory to say.
     { portName: 'x'.repeat(5_000) },
     { portName: '/dev/tty\0' },
@@ -43,6 +45,8 @@ describe('the arguments of Open', () => {
     [{ stopBits: 3 }, /^stop_bits: 3 is no StopBits$/],
     [{ stopBits: 1 }, /^stop_bits: 1.5 stop bits exist with 5 data bits only, not with 8$/],
     [{ packetSize: 65_537 }, /^packet_size: /],
+    [{ rxGapMs: 1_001 }, /^rx_gap_ms: 1001 is not 0 to 1000$/],
+    [{ rxGapMs: 2.5 }, /^rx_gap_ms: /],
     [{ flowControl: 3 }, /^flow_control: 3 is no FlowControl$/],
     [{ baudRate: 0, dataBits: 9, parity: 7 }, /^baud_rate: .*; data_bits: .*; parity: /],
   ];

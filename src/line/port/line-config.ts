@@ -31,13 +31,16 @@ export interface LineConfig extends LineSettings {
   readonly portName: string;
   /** Bytes; 0: any size. */
   readonly packetSize: number;
+  /** Silence that ends a chunk; 0: each read is a chunk; default: serial.rx_gap_ms. */
+  readonly rxGapMs?: number;
 }
 
 /** The arguments of Open as they came in: any numbers at all. */
 export interface OpenRequest extends Record<keyof Framing | 'packetSize', number> {
   readonly portName: string;
-  /** The contract's Open knows none. */
+  /** The contract's Open knows neither. */
   readonly flowControl?: number;
+  readonly rxGapMs?: number | null;
 }
 
 export interface EffectiveSettings extends LineSettings {
@@ -47,10 +50,12 @@ export interface EffectiveSettings extends LineSettings {
   readonly driver: string;
 }
 
-/** "9600 baud, 8N1"; with flow control, where there is one. */
-export function settingsText({ baudRate, dataBits, parity, stopBits, flowControl }: LineSettings): string {
+/** "9600 baud, 8N1"; with flow control and RX gap, where one was asked for. */
+export function settingsText(settings: LineSettings & Pick<LineConfig, 'rxGapMs'>): string {
+  const { baudRate, dataBits, parity, stopBits, flowControl, rxGapMs } = settings;
   const flow = flowControl === FlowControl.none ? '' : `, ${flowControlNames[flowControl]}`;
-  return `${baudRate} baud, ${dataBits}${'NEOMS'[parity]}${stopBitsNames[stopBits]}${flow}`;
+  const gap = rxGapMs === undefined ? '' : `, RX gap ${rxGapMs} ms`;
+  return `${baudRate} baud, ${dataBits}${'NEOMS'[parity]}${stopBitsNames[stopBits]}${flow}${gap}`;
 }
 
 export interface OutgoingLines {
@@ -68,14 +73,19 @@ const ranges = [
   // The largest packet that SendPacket would take by default, too.
   ['packetSize', 'packet_size', 0, 65_536, 'is not 0 to 65536'],
   ['flowControl', 'flow_control', FlowControl.none, FlowControl.xonxoff, 'is no FlowControl'],
+  // As serial.rx_gap_ms.
+  ['rxGapMs', 'rx_gap_ms', 0, 1_000, 'is not 0 to 1000'],
 ] as const;
 
-type Numbers = Readonly<Record<Exclude<keyof LineConfig, 'portName'>, number>>;
+type Numbers = {
+  readonly [K in Exclude<keyof LineConfig, 'portName'>]: K extends 'rxGapMs' ? number | undefined : number;
+};
 
 /** The arguments of Open, before any port is touched. Throws INVALID_ARGUMENT that names every field at fault. */
 export function validateOpen(request: OpenRequest): LineConfig {
   const { portName, baudRate, dataBits, parity, stopBits, packetSize, flowControl = FlowControl.none } = request;
-  const numbers = { baudRate, dataBits, parity, stopBits, packetSize, flowControl };
+  const rxGapMs = request.rxGapMs ?? undefined;
+  const numbers = { baudRate, dataBits, parity, stopBits, packetSize, flowControl, rxGapMs };
   // Whatever else it is: a name that is not listed is NOT_FOUND.
   return { portName, ...validNumbers(numbers, portName === '' ? ['port_name: is empty'] : []) };
 }
@@ -85,7 +95,7 @@ export type SettingsChange = Partial<Readonly<Record<keyof LineSettings, number>
 
 /** The configuration with these settings. Throws as validateOpen. */
 export function changedConfig(config: LineConfig, changes: SettingsChange): LineConfig {
-  return { portName: config.portName, ...validNumbers({ ...config, ...changes }, []) };
+  return { portName: config.portName, ...validNumbers({ rxGapMs: undefined, ...config, ...changes }, []) };
 }
 
 function validNumbers(numbers: Numbers, others: readonly string[]): Omit<LineConfig, 'portName'> {
@@ -95,15 +105,16 @@ function validNumbers(numbers: Numbers, others: readonly string[]): Omit<LineCon
   const faults = [
     ...others,
     ...ranges.flatMap(([key, field, low, high, fault]) =>
-      isTaken(numbers[key], low, high) ? [] : [`${field}: ${numbers[key]} ${fault}`],
+      isTaken(numbers[key] ?? low, low, high) ? [] : [`${field}: ${numbers[key]} ${fault}`],
     ),
     ...(stopBits === StopBits.onePointFive && dataBits !== 5 && isTaken(dataBits, 5, 8)
       ? [`stop_bits: 1.5 stop bits exist with 5 data bits only, not with ${dataBits}`]
       : []),
   ];
   if (faults.length > 0) throw new LinesideError('INVALID_ARGUMENT', faults.join('; '));
-  const { baudRate, parity, packetSize, flowControl } = numbers;
-  return { baudRate, dataBits, parity, stopBits, packetSize, flowControl } as Omit<LineConfig, 'portName'>;
+  const { baudRate, parity, packetSize, flowControl, rxGapMs } = numbers;
+  const gap = rxGapMs !== undefined && { rxGapMs };
+  return { baudRate, dataBits, parity, stopBits, packetSize, flowControl, ...gap } as Omit<LineConfig, 'portName'>;
 }
 
 /** Why a payload of so many bytes cannot be sent; undefined when it can. packetSize 0: any size. */

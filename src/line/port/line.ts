@@ -65,6 +65,8 @@ export interface LineSnapshot {
   readonly stateAgeMs: number;
   readonly requested: LineConfig | undefined;
   readonly effective: EffectiveSettings | undefined;
+  /** The silence that ends a chunk now; 0 too while no port is open. */
+  readonly rxGapMs: number;
   readonly devicePath: string;
   /** Why it is lost or was not reopened; '' otherwise. */
   readonly error: string;

@@ -241,6 +241,18 @@ describe('the port owner', () => {
     assert.equal(world.device.settings.flowControl, 0, 'an Open without it has none');
   });
 
+  it('opens with an RX gap that overrides the configured one, remembers it, and reports the one in effect', async () => {
+    await world.owner.open({ ...configOf('/dev/a'), rxGapMs: 500 });
+    assert.deepEqual([world.owner.snapshot().rxGapMs, (await world.memory.recall())?.rxGapMs], [500, 500]);
+    world.receive('one');
+    world.clock.advance(400);
+    world.receive(' chunk');
+    world.clock.advance(1_000);
+    assert.equal(world.recorded.at(-1)?.data, 'one chunk');
+    await world.owner.open(configOf('/dev/a'));
+    assert.deepEqual([world.owner.snapshot().rxGapMs, (await world.memory.recall())?.rxGapMs], [2, undefined]);
+  });
+
   it('says how long ago the last byte came and went, also after a loss, whatever the clock is set to', async () => {
     const ages = (): (boolean | number)[] => {
       const { receivedAgeMs, sentAgeMs, counters } = world.owner.snapshot();

@@ -250,6 +250,7 @@ export class PortOwner {
       sentAgeMs: txBytes === 0 ? 0 : nowMs - this.#last.sentMs,
       requested: current?.config ?? ('target' in state ? state.target.config : undefined),
       effective: current?.device.effective,
+      rxGapMs: current?.traffic.rxGapMs ?? 0,
       devicePath: current?.device.path ?? '',
       error: 'error' in state ? state.error.message : '',
       kernel: current?.device.kernelCounters(),

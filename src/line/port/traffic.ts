@@ -18,7 +18,7 @@ import type { PacketBuffer } from './receive-buffer.ts';
 export interface LineLimits {
   readonly maxPayloadBytes: number;
   readonly writeTimeoutMs: number;
-  /** Counts from the next open on, one after a loss included. undefined: 3.5 character times, at least 2 ms. */
+  /** Where Open asked for none; counts from the next open on, one after a loss included. undefined: 3.5 character times, at least 2 ms. */
   readonly rxGapMs: number | undefined;
 }
 
@@ -85,6 +85,11 @@ export class Traffic {
     this.#pauseIfNeeded(bytes.length, monoMs);
   }
 
+  /** The silence that ends a chunk now. */
+  get rxGapMs(): number {
+    return this.#cutter.gapMs;
+  }
+
   /** Bytes that are no chunk yet. */
   get unfinished(): Uint8Array {
     return this.#cutter.unfinished;
@@ -137,8 +142,8 @@ export class Traffic {
   }
 
   #newCutter(): ChunkCutter {
-    const { rxGapMs = defaultGapMs(this.#config) } = this.#options.limits();
-    return new ChunkCutter(rxGapMs, characterMs(this.#config));
+    const rxGapMs = this.#config.rxGapMs ?? this.#options.limits().rxGapMs;
+    return new ChunkCutter(rxGapMs ?? defaultGapMs(this.#config), characterMs(this.#config));
   }
 
   #enqueue(request: SendRequest & Pick<Waiting, 'act' | 'lastsMs'>, fault: LinesideError | undefined): Promise<void> {

@@ -45,7 +45,10 @@ describe('the line over HTTP', () => {
   it('is opened as it was asked for, and closed', async (t) => {
     const { call, tokens, line } = await startWithLine(t);
     const token = tokens.operator;
-    const opened = await call('POST', '/api/v1/line/open', { token, json: { ...OPEN, flowControl: 'rtscts' } });
+    const opened = await call('POST', '/api/v1/line/open', {
+      token,
+      json: { ...OPEN, flowControl: 'rtscts', rxGapMs: 0 },
+    });
     assert.equal(opened.status, 200, opened.text);
     assert.deepEqual(line.opens, [
       {
@@ -56,6 +59,7 @@ describe('the line over HTTP', () => {
         stopBits: 1,
         packetSize: 0,
         flowControl: 1,
+        rxGapMs: 0,
       },
     ]);
     assert.equal(opened.json.portState, 'open');

@@ -150,11 +150,16 @@ function readRequest(asked: Static<typeof LogQuery>): lineside.v1.ReadLogRequest
   };
 }
 
-function openRequest({ flowControl = 'none', ...config }: Static<typeof LineBody.open>): lineside.v1.OpenRequest {
+function openRequest({
+  flowControl = 'none',
+  rxGapMs,
+  ...config
+}: Static<typeof LineBody.open>): lineside.v1.OpenRequest {
   const [parity, bits] = [parities.indexOf(config.parity), stopBits.indexOf(config.stopBits)];
   return lineside.v1.OpenRequest.fromObject({
     config: { ...config, parity, stopBits: bits },
     flowControl: flowControls.indexOf(flowControl),
+    ...(rxGapMs !== undefined && { rxGapMs }),
   });
 }
 

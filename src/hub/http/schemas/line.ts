@@ -33,6 +33,11 @@ export const LineBody = {
     ...config,
     packetSize: Type.Optional(packetSize),
     flowControl: Type.Optional(choice(flowControls, 'Flow control; default: none.')),
+    rxGapMs: Type.Optional(
+      number32(
+        'Milliseconds of silence that end a chunk of received bytes, 0 to 1000; 0: each read is a chunk; default: serial.rx_gap_ms.',
+      ),
+    ),
   }),
   send: exact({
     hex: Type.Optional(Type.String({ description: 'Bytes in hex, with or without spaces.', examples: ['48 65 6c'] })),
