@@ -26,4 +26,13 @@ export const text = {
     noView: (roles: readonly string[]) => `The roles of the token (${roles.join(', ')}) open no view of this console.`,
     openedBy: 'Views are opened by viewer, operator, reader, writer and admin.',
   },
+  /** Every table. */
+  table: {
+    loading: 'Loading…',
+    more: 'Show more',
+    select: 'Select',
+    selectRow: (name: string) => `Select ${name}`,
+    selectAll: 'Select all that are shown',
+    selected: (count: number) => `${count} selected`,
+  },
 } as const;

@@ -22,6 +22,7 @@ import {
   Select,
 } from '../parts.tsx';
 import { useSession } from '../session.ts';
+import { type Column, Table } from '../table.tsx';
 
 const EVERY_MS = 5_000;
 
@@ -137,38 +138,44 @@ function DeadLetters(): JSX.Element {
     // The button that was pressed is removed with its letter.
     queueMicrotask(focusHeading);
   };
+  const buttonsOf = (letter: DeadLetter): JSX.Element => (
+    <div class="buttons">
+      <Button
+        text="Send again…"
+        aria-label={`Send again… ${letter.businessKey}`}
+        onClick={() => ask({ letter, step: 'requeue' })}
+      />
+      <Button
+        text="Discard…"
+        aria-label={`Discard… ${letter.businessKey}`}
+        onClick={() => ask({ letter, step: 'discard' })}
+      />
+    </div>
+  );
   return (
     <Section title="Dead letters">
       <p>
         <Done>{done}</Done>
       </p>
-      <Items of={letters} none="There are none.">
-        {(letter) => (
-          <li key={letter.id}>
-            <span class="mono">{nameOf(letter)}</span>{' '}
-            <span class="note">
-              {letter.action}, dead-lettered {instantText(letter.diedAt)} after {countText(letter.attempts)} refusals
-            </span>
-            <p>{letter.reason}</p>
-            <div class="buttons">
-              <Button
-                text="Send again…"
-                aria-label={`Send again… ${letter.businessKey}`}
-                onClick={() => ask({ letter, step: 'requeue' })}
-              />
-              <Button
-                text="Discard…"
-                aria-label={`Discard… ${letter.businessKey}`}
-                onClick={() => ask({ letter, step: 'discard' })}
-              />
-            </div>
-          </li>
-        )}
-      </Items>
+      <Table
+        of={letters}
+        caption="Dead letters"
+        none="There are none."
+        idOf={({ id }) => String(id)}
+        columns={[...letterColumns, { head: 'Action', cell: buttonsOf }]}
+      />
       {asked !== undefined && <ReasonDialog {...wordsFor(asked)} run={run} onClose={() => ask(undefined)} />}
     </Section>
   );
 }
+
+const letterColumns: readonly Column<DeadLetter>[] = [
+  { head: 'Record', isName: true, cell: (letter) => <span class="mono">{nameOf(letter)}</span> },
+  { head: 'Change', cell: ({ action }) => action },
+  { head: 'Dead-lettered', cell: ({ diedAt }) => instantText(diedAt) },
+  { head: 'Refusals', isNumber: true, cell: ({ attempts }) => countText(attempts) },
+  { head: 'Reason', cell: ({ reason }) => reason },
+];
 
 const nameOf = ({ dictionary, businessKey }: DeadLetter): string => `${dictionary}:${businessKey}`;
 
