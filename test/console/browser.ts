@@ -10,10 +10,16 @@ import puppeteer, { type Browser, type ElementHandle, type HTTPRequest, type Pag
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { ROOT } from '../e2e/daemon.ts';
 
-const program = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+type Kind = 'chrome' | 'firefox';
+const programs: Readonly<Record<Kind, string | undefined>> = {
+  chrome: ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync),
+  firefox: ['/usr/bin/firefox-esr', '/usr/bin/firefox'].find(existsSync),
+};
+const missing = (kind: Kind, name: string): string | false =>
+  programs[kind] === undefined ? `no ${name} on this machine: run scripts/bootstrap --test` : false;
 /** What this machine lacks for these tests; false: nothing. */
-export const browserMissing: string | false =
-  program === undefined ? 'no Chromium on this machine: run scripts/bootstrap --test' : false;
+export const browserMissing = missing('chrome', 'Chromium');
+export const firefoxMissing = missing('firefox', 'Firefox');
 /** For hunting what depends on the page being quick: CONSOLE_SLOWER=6 makes its processor six times slower. */
 const slower = Number(process.env['CONSOLE_SLOWER'] ?? 1);
 /** Two busy cores: a test that passes never waits so long. */
@@ -51,39 +57,55 @@ export interface PageOptions {
   readonly height?: number;
   readonly dark?: boolean;
   readonly touch?: boolean;
+  readonly browser?: Kind;
 }
 
-let browser: Promise<Browser> | undefined;
+const browsers = new Map<Kind, Promise<Browser>>();
 const opened = new Set<Opened>();
 
 after(async () => {
-  await (await browser)?.close();
+  for (const browser of browsers.values()) await (await browser).close();
 });
 
 /** A page of its own, with nothing remembered. */
 export async function openPage(url: string, options: PageOptions = {}): Promise<Opened> {
-  browser ??= puppeteer.launch({
-    executablePath: program ?? '',
-    headless: true,
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'],
-    protocolTimeout: 2 * LIMIT_MS,
-  });
-  const context = await (await browser).createBrowserContext();
+  const kind = options.browser ?? 'chrome';
+  const context = await (await browserOf(kind)).createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(LIMIT_MS);
   const faults = await watchFaults(page, new URL(url).host);
   const { width = 1280, height = 800, touch = false } = options;
   await page.setViewport({ width, height, hasTouch: touch, isMobile: touch });
-  await page.emulateMediaFeatures([
-    { name: 'prefers-color-scheme', value: options.dark === true ? 'dark' : 'light' },
-    // No checked element is in the middle of a movement.
-    { name: 'prefers-reduced-motion', value: 'reduce' },
-  ]);
+  if (kind === 'chrome') await emulateMedia(page, options.dark === true);
   if (slower > 1) await page.emulateCPUThrottling(slower);
   await page.goto(url, { waitUntil: 'domcontentloaded' });
   const one = wrapped(page, faults);
   opened.add(one);
   return one;
+}
+
+function browserOf(kind: Kind): Promise<Browser> {
+  const running = browsers.get(kind);
+  if (running !== undefined) return running;
+  const chromeOnly = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'];
+  const started = puppeteer.launch({
+    browser: kind,
+    executablePath: programs[kind] ?? '',
+    headless: true,
+    args: kind === 'chrome' ? chromeOnly : [],
+    protocolTimeout: 2 * LIMIT_MS,
+  });
+  browsers.set(kind, started);
+  return started;
+}
+
+/** The driver has this for Chromium alone. */
+function emulateMedia(page: Page, dark: boolean): Promise<void> {
+  return page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
+    // No checked element is in the middle of a movement.
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
 }
 
 export function answerJson(request: HTTPRequest, body: unknown): Promise<void> {

@@ -1,0 +1,30 @@
+/** The console in Firefox: what differs between the browsers is their policy, their streams and their layout. */
+import assert from 'node:assert/strict';
+import { afterEach, describe, test } from 'node:test';
+import { assertAccessible, closePages, firefoxMissing, openPage } from './browser.ts';
+import { logRaw, openSimulated, signIn, startProduct } from './product.ts';
+
+describe('the console in Firefox', { skip: firefoxMissing }, () => {
+  afterEach(closePages);
+
+  test('every view is shown and accessible, the log is live, and a packet is sent', async () => {
+    const product = await startProduct();
+    await openSimulated(product.box);
+    const opened = await openPage(product.url, { browser: 'firefox', width: 390, height: 844 });
+    await signIn(opened, product.tokens.chief);
+    await opened.sees('Live', '#feed');
+    await logRaw(product.box, 'seen in Firefox');
+    await opened.sees('seen in Firefox', '.rows');
+    await opened.fill('Text', 'PING\\r');
+    await opened.click('button', 'Send');
+    await opened.sees('5 bytes sent', '.send');
+    await opened.sees('PING\\r', '.rows');
+    const views = await opened.texts('nav a');
+    assert.ok(views.length >= 5, views.join(', '));
+    for (const view of views) {
+      await opened.click('link', view);
+      await opened.find('heading', view);
+      await assertAccessible(opened, view);
+    }
+  });
+});
