@@ -191,8 +191,8 @@ function answerProblem(parts: AppParts, thrown: unknown, request: FastifyRequest
   const error = errorOf(thrown);
   const problem = problemOf(error, request.id);
   if (error.code === 'INTERNAL') logInternal(parts.logger, error, request);
-  // Fastify closes the connection when it refuses a body; then the client may never read the reason.
-  reply.removeHeader('connection');
+  // Of the answer that failed. And Fastify closes the connection when it refuses a body; then the client may never read the reason.
+  for (const name of ['connection', 'content-encoding', 'content-length']) reply.removeHeader(name);
   reply.code(problem.status).headers({ 'x-request-id': request.id, ...problemHeaders(error.code) });
   reply.serializer((body: unknown) => JSON.stringify(body)).send(problem);
 }

@@ -3,9 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { gunzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
-import { consoleFiles } from './console-files.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
 const page = '<!doctype html><title>Lineside</title>';
@@ -21,6 +20,8 @@ async function withConsole(t: TestContext): Promise<TestServer & { readonly cons
   writeFileSync(join(dir, 'secret.txt'), 'secret');
   writeFileSync(join(consoleDir, 'index.html'), page);
   writeFileSync(join(consoleDir, 'console.js'), script);
+  writeFileSync(join(consoleDir, 'console.js.gz'), gzipSync(script));
+  writeFileSync(join(consoleDir, 'part-0A1B2C3D.js'), script);
   writeFileSync(join(consoleDir, 'picture.png'), randomBytes(100));
   writeFileSync(join(consoleDir, 'console.js.map'), '{}');
   writeFileSync(join(consoleDir, '.hidden'), 'secret');
@@ -106,6 +107,7 @@ describe('the console', () => {
       '/console/link.txt',
       '/console/.hidden',
       '/console/console.js.map',
+      '/console/console.js.gz',
       '/console/index.html%00',
       '/console/__proto__',
       '/console/.',
@@ -137,14 +139,23 @@ describe('the console', () => {
     assert.equal((await call('GET', '/console/')).text, page);
   });
 
-  it('is read once, and does not change while the service runs', async (t) => {
-    const dir = join(temporaryDirectory(t), 'console');
-    mkdirSync(dir);
-    writeFileSync(join(dir, 'index.html'), page.repeat(50));
-    const fileOf = consoleFiles(dir);
-    const { gzipped, bytes } = await fileOf('index.html');
-    assert.deepEqual(gunzipSync(gzipped ?? ''), bytes);
-    rmSync(dir, { recursive: true });
-    assert.equal((await fileOf('index.html')).bytes, bytes);
+  it('has parts whose names change with their content: a browser asks for them once', async (t) => {
+    const { call } = await withConsole(t);
+    const caching = async (path: string) => (await call('GET', path)).headers['cache-control'];
+    assert.equal(await caching('/console/part-0A1B2C3D.js'), 'public, max-age=31536000, immutable');
+    assert.equal(await caching('/console/console.js'), 'no-cache');
+    assert.equal(await caching('/console/part-0A1B2C3E.js'), 'no-store', 'a problem');
+  });
+
+  it('has the names that it had at first; a file is read when it is asked for, and not for a browser that has it', async (t) => {
+    const { call, consoleDir } = await withConsole(t);
+    const { headers } = await call('GET', '/console/console.js');
+    writeFileSync(join(consoleDir, 'later.js'), script);
+    assert.equal((await call('GET', '/console/later.js')).status, 404);
+    rmSync(consoleDir, { recursive: true });
+    const known = { 'if-none-match': String(headers.etag) };
+    assert.equal((await call('GET', '/console/console.js', { headers: known })).status, 304);
+    const { status, json } = await call('GET', '/console/console.js', { headers: { 'accept-encoding': 'gzip' } });
+    assert.deepEqual([status, json.code], [500, 'INTERNAL']);
   });
 });

@@ -1,12 +1,12 @@
 /**
- * The files of the web console, in one flat directory beside the compiled service. All are read at the first request and
- * kept in memory, in gzip too: a request names a file, never a path.
+ * The files of the web console, in one flat directory beside the compiled service. Their names are read at the first request, their
+ * bytes at each: a request names a file of the list, never a path, and nothing is kept in memory.
  */
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
+import { Readable } from 'node:stream';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { once } from '../../shared/base/once.ts';
 import { MAX_CONSOLE_BYTES } from './limits.ts';
@@ -24,19 +24,26 @@ const types: Readonly<Record<string, string>> = {
   '.json': 'application/json; charset=utf-8',
   '.txt': 'text/plain; charset=utf-8',
 };
-const dense: ReadonlySet<string> = new Set(['.png', '.ico', '.woff2']);
+
+interface Stored {
+  readonly size: number;
+  readonly etag: string;
+  /** Opens the file when it is read: an answer without a body opens none. */
+  readonly read: () => Readable;
+}
 
 export interface ConsoleFile {
   readonly type: string;
-  readonly bytes: Buffer;
-  /** undefined: gzip would not make it smaller. */
-  readonly gzipped: Buffer | undefined;
-  readonly etag: string;
+  readonly plain: Stored;
+  /** NAME.gz beside it, which scripts/build makes. */
+  readonly gzipped: Stored | undefined;
+  /** The name has the hash of the content: another content has another name. */
+  readonly isHashed: boolean;
 }
 
 /** NOT_FOUND: there is no such file, or no console. */
 export function consoleFiles(dir: string): (name: string) => Promise<ConsoleFile> {
-  const files = once(() => readAll(dir).catch(unreadable));
+  const files = once(() => list(dir).catch(unreadable));
   return async (name) => {
     const file = (await files()).get(name);
     if (file === undefined) throw new LinesideError('NOT_FOUND', 'the console has no such file');
@@ -50,25 +57,39 @@ function unreadable(error: unknown): never {
   throw new LinesideError('NOT_FOUND', 'this build has no console', { hint: 'scripts/build makes it' });
 }
 
-async function readAll(dir: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+async function list(dir: string): Promise<ReadonlyMap<string, ConsoleFile>> {
+  const entries = await readdir(dir, { withFileTypes: true });
+  const names = new Set(entries.filter((entry) => entry.isFile()).map(({ name }) => name));
   const found = new Map<string, ConsoleFile>();
   let total = 0;
-  for (const entry of await readdir(dir, { withFileTypes: true })) {
-    const extension = extname(entry.name);
-    const type = types[extension];
-    if (!entry.isFile() || type === undefined) continue;
-    const bytes = await readFile(join(dir, entry.name));
-    total += bytes.length;
+  const stored = async (name: string): Promise<Stored> => {
+    const file = await storedIn(join(dir, name));
+    total += file.size;
     if (total > MAX_CONSOLE_BYTES)
       throw new LinesideError('INTERNAL', `the console is larger than ${MAX_CONSOLE_BYTES}`);
-    const gzipped = dense.has(extension) ? undefined : await promisify(gzip)(bytes, { level: 9 });
-    found.set(entry.name, {
-      type,
-      bytes,
-      gzipped: gzipped !== undefined && gzipped.length < bytes.length ? gzipped : undefined,
-      etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 22),
-    });
+    return file;
+  };
+  for (const name of names) {
+    const type = types[extname(name)];
+    if (type === undefined) continue;
+    const gzipped = names.has(`${name}.gz`) ? await stored(`${name}.gz`) : undefined;
+    found.set(name, { type, plain: await stored(name), gzipped, isHashed: /-[A-Z0-9]{8}\.\w+$/.test(name) });
   }
   if (!found.has('index.html')) throw new LinesideError('NOT_FOUND', 'this build has no console');
   return found;
+}
+
+async function storedIn(path: string): Promise<Stored> {
+  const bytes = await readFile(path);
+  const size = bytes.length;
+  return {
+    size,
+    etag: createHash('sha256').update(bytes).digest('base64url').slice(0, 22),
+    read: () => Readable.from(piecesOf(path, size)),
+  };
+}
+
+/** As long as it was: the length has been announced. */
+async function* piecesOf(path: string, size: number): AsyncGenerator<Buffer> {
+  if (size > 0) yield* createReadStream(path, { end: size - 1 });
 }

@@ -96,5 +96,5 @@ export const SLOW_STALLED_MS = 300_000;
 /** Written at a time: large enough to amortise a write, small enough to hold little for a slow link. */
 export const STREAM_PIECE_BYTES = 16 * KIB;
 
-/** The console has some hundred KiB. */
+/** With the compressed copies. The console has some MiB; one file is in memory at a time when they are listed. */
 export const MAX_CONSOLE_BYTES = 8 * MIB;

@@ -92,16 +92,19 @@ function notReady(error: LinesideError): LinesideError {
   return new LinesideError('NOT_READY', message, { cause: error, hint, reasons: [`${code}: ${message}`] });
 }
 
-/** A browser may keep the file and must revalidate it: one small answer on the LAN. */
+/** A browser may keep a file and must revalidate it, one small answer on the LAN; unless its name changes with its content. */
 async function sendFile(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): Promise<FastifyReply> {
-  const { bytes, gzipped, type } = file;
-  const compress =
-    gzipped !== undefined &&
-    /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(request.headers['accept-encoding']?.toString() ?? '');
-  const etag = `"${file.etag}${compress ? '-gzip' : ''}"`;
-  reply.headers({ 'cache-control': 'no-cache', etag, vary: 'accept-encoding' });
-  if (compress) reply.header('content-encoding', 'gzip');
-  return reply.type(type).send(compress ? gzipped : bytes);
+  const { plain, gzipped, type, isHashed } = file;
+  const takesGzip = /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(request.headers['accept-encoding']?.toString() ?? '');
+  const chosen = (takesGzip ? gzipped : undefined) ?? plain;
+  reply.headers({
+    'cache-control': isHashed ? 'public, max-age=31536000, immutable' : 'no-cache',
+    etag: `"${chosen.etag}"`,
+    vary: 'accept-encoding',
+    'content-length': chosen.size,
+  });
+  if (chosen === gzipped) reply.header('content-encoding', 'gzip');
+  return reply.type(type).send(chosen.read());
 }
 
 export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch, upstream }: RouteParts): void {
