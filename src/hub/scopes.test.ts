@@ -90,7 +90,7 @@ class Writer {
       case 'close':
         return this.#close(step.key);
       case 'bulkClose': {
-        const open = refdata.records(trusted, this.#name, undefined, page).items.map(({ businessKey }) => businessKey);
+        const open = refdata.records(trusted, this.#name, {}, page).items.map(({ businessKey }) => businessKey);
         if (open.length > 0) await refdata.bulkClose(trusted, this.#name, open, '');
         return;
       }
@@ -109,7 +109,7 @@ class Writer {
   }
 
   #version(key: string): number | undefined {
-    const history = this.#at.refdata.records(trusted, this.#name, undefined, page).items;
+    const history = this.#at.refdata.records(trusted, this.#name, {}, page).items;
     return history.find(({ businessKey }) => businessKey === key)?.version;
   }
 

@@ -73,7 +73,7 @@ function keep(t: TestContext, first: LineFacts | undefined, changes: Partial<Cha
       }
     },
     idle,
-    ports: () => refdata.records(actor, 'device.ports', undefined, page).items,
+    ports: () => refdata.records(actor, 'device.ports', {}, page).items,
     line: () => refdata.record(actor, 'device.line', 'line', undefined),
     lineVersions: () => refdata.history(actor, 'device.line', 'line', page).items.length,
   };

@@ -168,7 +168,7 @@ export class DeviceFacts {
     let cursor: string | undefined;
     try {
       do {
-        const page = refdata.records(actor, dictionary, undefined, { limit: PAGE_LIMIT, cursor });
+        const page = refdata.records(actor, dictionary, {}, { limit: PAGE_LIMIT, cursor });
         for (const { businessKey, data, version } of page.items) found.set(businessKey, { data, version });
         cursor = page.nextCursor;
       } while (cursor !== undefined);

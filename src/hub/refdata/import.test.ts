@@ -231,7 +231,7 @@ describe('an import that runs', () => {
     const changed = at.refdata.updateRecord(everyone, 'tools', 'T0', { data: { n: 'late' } }, 2);
     let reads = 0;
     while (!done) {
-      const { items } = at.refdata.records(everyone, 'tools', undefined, whole);
+      const { items } = at.refdata.records(everyone, 'tools', {}, whole);
       assert.ok(items.length === 1 ? items[0]?.data['n'] === 'old' : items.length === 1_000);
       if (items.length === 1) reads++;
       await turn();
@@ -285,7 +285,7 @@ describe('an import that runs', () => {
     await workers[0]?.terminate();
     await refusal;
     await waiting;
-    assert.deepEqual(at.refdata.records(everyone, 'tools', undefined, whole).items, []);
+    assert.deepEqual(at.refdata.records(everyone, 'tools', {}, whole).items, []);
     assert.equal(at.store.connection.pragma('quick_check', { simple: true }), 'ok');
     assert.equal((await load(at, many(0, 10))).created, 10);
   });
@@ -320,7 +320,7 @@ describe('an import that runs', () => {
     await at.refdata.close();
     await refusal;
     await waiting;
-    assert.deepEqual(at.refdata.records(everyone, 'tools', undefined, whole).items, []);
+    assert.deepEqual(at.refdata.records(everyone, 'tools', {}, whole).items, []);
     await assert.rejects(load(at, many(0, 1)), { code: 'SHUTTING_DOWN' });
   });
 
@@ -352,7 +352,7 @@ describe('an import that runs', () => {
   it('that does not fit into the budget writes nothing', async (t) => {
     const at = await withTools(t, { maxBytes: 1024 * 1024 });
     await assert.rejects(load(at, many(0, 20_000)), { code: 'STORAGE_FULL' });
-    assert.deepEqual(at.refdata.records(everyone, 'tools', undefined, whole).items, []);
+    assert.deepEqual(at.refdata.records(everyone, 'tools', {}, whole).items, []);
     assert.equal((await load(at, many(0, 10))).created, 10);
   });
 

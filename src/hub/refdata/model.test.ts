@@ -118,7 +118,7 @@ function compare({ refdata, store }: TemporaryRefdata, dictionary: string, model
     const at = parseInstant(moment);
     const valid = keys.flatMap((key) => versionAt(model.get(key) ?? [], moment) ?? []);
     const sorted = valid.sort((a, b) => Buffer.compare(Buffer.from(a.businessKey), Buffer.from(b.businessKey)));
-    assert.deepEqual(refdata.records(everyone, dictionary, at, { limit: 10, cursor: undefined }).items, sorted);
+    assert.deepEqual(refdata.records(everyone, dictionary, { at }, { limit: 10, cursor: undefined }).items, sorted);
     for (const version of valid)
       assert.deepEqual(refdata.record(everyone, dictionary, version.businessKey, at), version);
   }

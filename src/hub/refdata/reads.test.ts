@@ -31,7 +31,7 @@ describe('lists', () => {
     const seen: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = at.refdata.records(everyone, 'tools', undefined, { limit: 2, cursor });
+      const page = at.refdata.records(everyone, 'tools', {}, { limit: 2, cursor });
       seen.push(...page.items.map(({ businessKey }) => businessKey));
       cursor = page.nextCursor;
       at.clock.advance(1_000);
@@ -41,8 +41,53 @@ describe('lists', () => {
     } while (cursor !== undefined);
     assert.deepEqual(seen, keys);
     assert.deepEqual(
-      at.refdata.records(everyone, 'tools', undefined, whole).items.map(({ businessKey }) => businessKey),
+      at.refdata.records(everyone, 'tools', {}, whole).items.map(({ businessKey }) => businessKey),
       ['B', 'a', 'z', 'ключ', 'я', '😀'],
+    );
+  });
+
+  it('of all records have closed ones and those to come, each in its newest version', async (t) => {
+    const { refdata } = await withTools(t);
+    await refdata.createRecord(everyone, 'tools', 'closed', { data: { n: 1 } });
+    await refdata.closeRecord(everyone, 'tools', 'closed', '', 1);
+    await refdata.createRecord(everyone, 'tools', 'later', { data: {}, validFrom: '2999-01-01T00:00:00+00:00' });
+    await refdata.createRecord(everyone, 'tools', 'now', { data: {} });
+    const listed = (which: 'valid' | 'all') =>
+      refdata
+        .records(everyone, 'tools', { which }, whole)
+        .items.map(({ businessKey, action }) => [businessKey, action]);
+    assert.deepEqual(listed('valid'), [['now', 'created']]);
+    assert.deepEqual(listed('all'), [
+      ['closed', 'closed'],
+      ['later', 'created'],
+      ['now', 'created'],
+    ]);
+    const at = '2026-03-01T09:30:00+00:00';
+    assert.throws(() => refdata.records(everyone, 'tools', { which: 'all', at }, whole), { code: 'INVALID_ARGUMENT' });
+  });
+
+  it('by the beginning of their keys have these keys alone, in pages too', async (t) => {
+    const { refdata } = await withTools(t);
+    for (const key of ['P', 'P-1', 'P-10', 'P-\u{10ffff}', 'P-ä', 'Q', 'p-1', '%', 'O'])
+      await refdata.createRecord(everyone, 'tools', key, { data: {} });
+    const keysOf = (prefix: string): string[] => {
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = refdata.records(everyone, 'tools', { prefix }, { limit: 2, cursor });
+        seen.push(...page.items.map(({ businessKey }) => businessKey));
+        cursor = page.nextCursor;
+      } while (cursor !== undefined);
+      return seen;
+    };
+    assert.deepEqual(keysOf('P-'), ['P-1', 'P-10', 'P-ä', 'P-\u{10ffff}']);
+    assert.deepEqual([keysOf('P-1'), keysOf('%'), keysOf('_'), keysOf('').length], [['P-1', 'P-10'], ['%'], [], 9]);
+    // A cursor from a list without it does not lead out of it.
+    const { nextCursor } = refdata.records(everyone, 'tools', {}, { limit: 1, cursor: undefined });
+    const { items } = refdata.records(everyone, 'tools', { prefix: 'Q' }, { limit: 9, cursor: nextCursor });
+    assert.deepEqual(
+      items.map(({ businessKey }) => businessKey),
+      ['Q'],
     );
   });
 
@@ -60,7 +105,7 @@ describe('lists', () => {
     let cursor: string | undefined;
     const seen: string[] = [];
     do {
-      const page = at.refdata.records(everyone, 'tools', undefined, { limit: 10, cursor });
+      const page = at.refdata.records(everyone, 'tools', {}, { limit: 10, cursor });
       seen.push(...page.items.map(({ businessKey }) => businessKey));
       cursor = page.nextCursor;
       pages++;
@@ -72,9 +117,9 @@ describe('lists', () => {
     const { refdata } = await withTools(t);
     const keys = Array.from({ length: 20 }, (_, i) => `k${10 + i}`);
     for (const key of keys) await refdata.createRecord(everyone, 'tools', key, { data: { text: 'x'.repeat(250_000) } });
-    const first = refdata.records(everyone, 'tools', undefined, whole);
+    const first = refdata.records(everyone, 'tools', {}, whole);
     assert.equal(first.items.length, 16);
-    const second = refdata.records(everyone, 'tools', undefined, { ...whole, cursor: first.nextCursor });
+    const second = refdata.records(everyone, 'tools', {}, { ...whole, cursor: first.nextCursor });
     const seen = [...first.items, ...second.items].map(({ businessKey }) => businessKey);
     assert.deepEqual([seen, second.nextCursor], [keys, undefined]);
   });
@@ -91,12 +136,12 @@ describe('lists', () => {
       [1],
     );
     for (const limit of [0, -1, 1.5, 1_001, Number.NaN])
-      assert.throws(() => refdata.records(everyone, 'tools', undefined, { limit, cursor: undefined }), {
+      assert.throws(() => refdata.records(everyone, 'tools', {}, { limit, cursor: undefined }), {
         code: 'INVALID_ARGUMENT',
       });
     const forged = Buffer.from('["records","then","a"]').toString('base64url');
     for (const cursor of ['', 'x', 'e30', history.nextCursor, forged, 'A'.repeat(10_000)])
-      assert.throws(() => refdata.records(everyone, 'tools', undefined, { limit: 1, cursor }), {
+      assert.throws(() => refdata.records(everyone, 'tools', {}, { limit: 1, cursor }), {
         code: 'INVALID_ARGUMENT',
       });
   });

@@ -20,6 +20,19 @@ interface StoredVersion extends Omit<RecordVersion, 'data' | 'dictionary'> {
   readonly data: string;
 }
 
+/** Which records a list shows. */
+export interface RecordFilter {
+  /** RFC 3339; undefined: now. */
+  readonly at?: string | undefined;
+  /** all: each in its newest version, whether that is valid or not. */
+  readonly which?: 'valid' | 'all' | undefined;
+  /** Of the business keys. */
+  readonly prefix?: string | undefined;
+}
+
+/** Not below any key: no key has so many characters. */
+const lastKey = '\u{10ffff}'.repeat(256);
+
 /** Keys that one page reads: about 50 ms of this thread. If most records are closed, a page may have fewer items than its limit. */
 const keysOfPage = 10_000;
 
@@ -160,20 +173,27 @@ export class Records {
         });
   }
 
-  /** Records valid at `at`, by business key. */
-  page(actor: Actor, dictionary: string, at: string | undefined, page: PageRequest): Page<RecordVersion> {
+  /** By business key. */
+  page(actor: Actor, dictionary: string, filter: RecordFilter, page: PageRequest): Page<RecordVersion> {
+    const { at, which = 'valid', prefix = '' } = filter;
     const asked = this.#time(at);
+    if (which === 'all' && at !== undefined)
+      refuseFaults('the records cannot be listed', [
+        'which=all has each record in its newest version: at has no meaning',
+      ]);
     const { id } = this.#dictionaries.head(actor, dictionary);
     // All pages of a list show the moment of the first, unless the caller names one.
-    const [begun, after] = positionOf('records', page, [asked, '']);
+    const [begun, after] = positionOf<[Instant, string]>('records', page, [asked, '']);
     const time = at === undefined ? this.#time(begun) : asked;
-    const last = this.#sql.slice.get(id, after, keysOfPage - 1) ?? null;
-    const rows = this.#sql.page.iterate({ dictionary: id, at: time, after, last, limit: page.limit + 1 });
-    const { items, nextCursor } = pageOf(rows, page, {
+    // Keys have no control characters: no key lies between the last one and this.
+    const keys = { dictionary: id, from: after === '' ? '' : `${after}\0`, prefix, to: `${prefix}${lastKey}` };
+    const last = this.#sql.slice.get({ ...keys, skipped: keysOfPage - 1 });
+    const wanted = { ...keys, to: last ?? keys.to, at: time, limit: page.limit + 1 };
+    const { items, nextCursor } = pageOf(this.#sql[which].iterate(wanted), page, {
       ...versionPage(dictionary),
       cursorOf: ({ businessKey }) => cursorAfter('records', time, businessKey),
     });
-    return { items, nextCursor: nextCursor ?? (last === null ? undefined : cursorAfter('records', time, last)) };
+    return { items, nextCursor: nextCursor ?? (last === undefined ? undefined : cursorAfter('records', time, last)) };
   }
 
   history(actor: Actor, dictionary: string, businessKey: string, page: PageRequest): Page<RecordVersion> {
@@ -232,6 +252,18 @@ function versionOf(dictionary: string, row: StoredVersion): RecordVersion {
   return { dictionary, ...row, data: JSON.parse(row.data) as JsonObject };
 }
 
+interface Keys {
+  readonly dictionary: number;
+  readonly from: string;
+  readonly prefix: string;
+  readonly to: string;
+}
+
+interface WantedPage extends Keys {
+  readonly at: Instant;
+  readonly limit: number;
+}
+
 export function readStatements(connection: Connection) {
   const columns = `v.version, v.action, v.data, v.valid_from AS validFrom, v.valid_to AS validTo, v.tx_time AS txTime,
     v.changed_by AS changedBy, v.change_reason AS changeReason`;
@@ -242,6 +274,7 @@ export function readStatements(connection: Connection) {
     SELECT w.id, w.version, w.valid_from, w.previous_id FROM back JOIN record_versions w ON w.id = back.previous_id)`;
   // The newest version that is valid from `at` or before: nearly always the newest.
   const newestAt = `(${back('r.newest_id')} SELECT id FROM back WHERE valid_from <= :at LIMIT 1)`;
+  const keys = 'r.dictionary_id = :dictionary AND r.business_key >= max(:from, :prefix) AND r.business_key <= :to';
   const validAt = `records r JOIN record_versions v ON v.id = ${newestAt}`;
   return {
     at: connection.prepare<[{ dictionary: number; key: string; at: Instant }], StoredVersion>(
@@ -253,19 +286,17 @@ export function readStatements(connection: Connection) {
       .pluck(),
     /** The last key of a slice of keys, in their order: what one page reads. */
     slice: connection
-      .prepare<[number, string, number], string>(
-        `SELECT business_key FROM records WHERE dictionary_id = ? AND business_key > ?
-         ORDER BY business_key LIMIT 1 OFFSET ?`,
+      .prepare<[Keys & { skipped: number }], string>(
+        `SELECT business_key FROM records r WHERE ${keys} ORDER BY business_key LIMIT 1 OFFSET :skipped`,
       )
       .pluck(),
-    page: connection.prepare<
-      [{ dictionary: number; at: Instant; after: string; last: string | null; limit: number }],
-      StoredVersion
-    >(
+    valid: connection.prepare<[WantedPage], StoredVersion>(
       `SELECT r.business_key AS businessKey, ${columns} FROM ${validAt}
-       WHERE r.dictionary_id = :dictionary AND r.business_key > :after AND (:last IS NULL OR r.business_key <= :last)
-         AND v.valid_to > :at
-       ORDER BY r.business_key LIMIT :limit`,
+       WHERE ${keys} AND v.valid_to > :at ORDER BY r.business_key LIMIT :limit`,
+    ),
+    all: connection.prepare<[WantedPage], StoredVersion>(
+      `SELECT r.business_key AS businessKey, ${columns} FROM records r JOIN record_versions v ON v.id = r.newest_id
+       WHERE ${keys} ORDER BY r.business_key LIMIT :limit`,
     ),
     history: connection.prepare<
       [{ readonly businessKey: string; readonly newest: number; readonly before: number; readonly limit: number }],

@@ -77,7 +77,7 @@ describe('dictionaries', () => {
     const gone = { code: 'NOT_FOUND', message: 'there is no dictionary "keys"' };
     assert.throws(() => refdata.dictionary(insider, 'keys'), gone);
     assert.throws(() => refdata.record(insider, 'keys', 'k', undefined), gone);
-    assert.throws(() => refdata.records(insider, 'keys', undefined, whole), gone);
+    assert.throws(() => refdata.records(insider, 'keys', {}, whole), gone);
     assert.throws(() => refdata.history(insider, 'keys', 'k', whole), gone);
     assert.throws(() => refdata.drafts(insider, 'keys', whole), gone);
     await assert.rejects(refdata.createRecord(insider, 'keys', 'l', { data: {} }), gone);
@@ -196,7 +196,7 @@ describe('records', () => {
         '/businessKeys/3 is there already at /businessKeys/0',
       ],
     });
-    assert.equal(at.refdata.records(everyone, 'tools', undefined, whole).items.length, 2);
+    assert.equal(at.refdata.records(everyone, 'tools', {}, whole).items.length, 2);
     const { txTime, closed } = await at.refdata.bulkClose(everyone, 'tools', ['a', 'b'], 'stocktaking');
     assert.equal(closed, 2);
     const rows = outboxRows(at).slice(-2);

@@ -112,10 +112,10 @@ export function recordRoutes(routes: Routes, { refdata }: RouteParts): void {
   const one = { what: 'The record.', of: 'Record', etag: true } as const;
   route('GET /api/v1/dictionaries/:name/records', 'reader', {
     id: 'listRecords',
-    summary: 'List the records that are valid',
-    query: Query.pageAt,
+    summary: 'List the records of a dictionary',
+    query: Query.records,
     answer: { what: 'By business key.', listOf: 'Record' },
-    handle: ({ caller, params, query, page }) => refdata.records(caller, params.name, query.at, page),
+    handle: ({ caller, params, query, page }) => refdata.records(caller, params.name, query, page),
   });
   route('GET /api/v1/dictionaries/:name/records/:key', 'reader', {
     id: 'getRecord',

@@ -94,7 +94,26 @@ const at = Type.Optional(time('As of this time; default: now.'));
 export const Query = {
   page: exact(page),
   at: exact({ at }),
-  pageAt: exact({ at, ...page }),
+  records: exact({
+    at,
+    which: Type.Optional(
+      choice(
+        ['valid', 'all'],
+        'all: closed ones and those that are not valid yet too, each in its newest version; not with at.',
+        {
+          default: 'valid',
+        },
+      ),
+    ),
+    prefix: Type.Optional(
+      Type.String({
+        maxLength: 256,
+        pattern: PLAIN_TEXT,
+        description: 'What the business keys begin with; upper and lower case differ.',
+      }),
+    ),
+    ...page,
+  }),
 } as const;
 
 export const refdataComponents = {
