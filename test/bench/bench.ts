@@ -1,7 +1,7 @@
 /**
- * npm run bench -- line|outbox|webhooks|upstream|box [row ...] [--quick] [--save] [--json FILE]
+ * npm run bench -- line|outbox|webhooks|upstream|box|console [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
- * cc, strace and ser2net, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc; rows whose tools
+ * cc, strace and ser2net, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc, console's Chromium and cc; rows whose tools
  * are missing say so. Run it on a quiet machine. LINESIDE_E2E_BUILD names another build than build/: to hold two against
  * each other.
  */
@@ -21,6 +21,8 @@ const suites: Readonly<Record<string, () => Promise<{ readonly rows: readonly Ro
   webhooks: () => import('./webhooks/rows.ts'),
   upstream: () => import('./upstream/rows.ts'),
   box: () => import('./box/rows.ts'),
+  // Typed with the browser's types, which the rest of the tests do not have.
+  console: () => import(join(import.meta.dirname, '../console/speed.ts')) as Promise<{ readonly rows: readonly Row[] }>,
 };
 
 const { values, positionals } = parseArgs({
@@ -37,8 +39,6 @@ if (unknown.length > 0)
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
-// As on a device, where nothing is kept between two starts: the cache takes 0.8 MB of the line and 1.3 MB of the hub.
-process.env['NODE_COMPILE_CACHE'] = '';
 // As on a device: no compile cache (0.8 MB of the line, 1.3 MB of the hub), no certificates of a developer's machine (0.7 and 1.4 MB).
 process.env['NODE_COMPILE_CACHE'] = '';
 delete process.env['NODE_EXTRA_CA_CERTS'];

@@ -13,16 +13,12 @@ import {
   logRaw,
   openSimulated,
   type Product,
+  readAll,
   signIn,
   startProduct,
   whileFrozen,
   withStatus,
 } from './product.ts';
-
-interface SeenRow {
-  readonly id: number;
-  readonly text: string;
-}
 
 describe('the console: the line', { skip: browserMissing }, () => {
   let product: Product;
@@ -341,26 +337,6 @@ async function rowCount(opened: Opened, count: number): Promise<void> {
     async () => (await opened.page.$('.rows')) !== null && (await countOf(opened)) === count,
     LIMIT_MS,
   );
-}
-
-/** Every row that the page has, from the first to the last, as they stand one below the other. */
-function readAll(opened: Opened): Promise<SeenRow[]> {
-  return opened.page.evaluate(async () => {
-    const list = document.querySelector<HTMLElement>('.rows');
-    if (list === null) return [];
-    const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(resolve));
-    const seen = new Map<number, { top: number; text: string }>();
-    for (let top = 0; top <= list.scrollHeight; top += list.clientHeight) {
-      list.scrollTop = top;
-      // One in which it is notified that it was scrolled, one in which it has drawn.
-      for (let frames = 0; frames < 3; frames += 1) await frame();
-      for (const row of list.querySelectorAll<HTMLElement>('.log-row')) {
-        seen.set(Number(row.dataset['id']), { top: row.offsetTop, text: row.innerText });
-      }
-    }
-    const inOrder = [...seen].sort(([, a], [, b]) => a.top - b.top);
-    return inOrder.map(([id, { text }]) => ({ id, text }));
-  });
 }
 
 /** Sets HTML from text, a style in HTML, and asks another host. */

@@ -85,6 +85,31 @@ export async function logRaw(
   });
 }
 
+export interface SeenRow {
+  readonly id: number;
+  readonly text: string;
+}
+
+/** Every row that the page has, from the first to the last, as they stand one below the other. */
+export function readAll(opened: Opened): Promise<SeenRow[]> {
+  return opened.page.evaluate(async () => {
+    const list = document.querySelector<HTMLElement>('.rows');
+    if (list === null) return [];
+    const frame = (): Promise<unknown> => new Promise((resolve) => requestAnimationFrame(resolve));
+    const seen = new Map<number, { top: number; text: string }>();
+    for (let top = 0; top <= list.scrollHeight; top += list.clientHeight) {
+      list.scrollTop = top;
+      // One in which it is notified that it was scrolled, one in which it has drawn.
+      for (let frames = 0; frames < 3; frames += 1) await frame();
+      for (const row of list.querySelectorAll<HTMLElement>('.log-row')) {
+        seen.set(Number(row.dataset['id']), { top: row.offsetTop, text: row.innerText });
+      }
+    }
+    const inOrder = [...seen].sort(([, a], [, b]) => a.top - b.top);
+    return inOrder.map(([id, { text }]) => ({ id, text }));
+  });
+}
+
 /** From now on the page gets another state of the line than the box answers: one that the box cannot be brought to here. */
 export function withStatus(opened: Opened, change: (status: JsonObject) => object): Promise<void> {
   return opened.intercept(/\/api\/v1\/line$/, async (request) => {

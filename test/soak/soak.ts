@@ -7,6 +7,7 @@
  *   fuzz [COUNT]     malformed requests (20,000)
  *   session [COUNT]  random messages in Sessions, and a million bytes of random telnet to lineside rfc2217 (1,000,000)
  *   outbox [ROUNDS]  kill -9 of the hub and of a real broker at random moments under load, while two Python programs keep copies (200)
+ *   phone [MINUTES]  the console in a browser whose connection is lost every 20 s, reset or silent (10)
  *   clients [COUNT]  Kafka clients made and ended while they log (20,000)
  *   fleet [BOXES] [--tls] so many boxes lose one broker in the same moment (1,000); wants a quiet machine
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
@@ -85,6 +86,7 @@ const campaigns: Readonly<Record<string, Campaign>> = {
   }),
   card: seeded('card, states', 2_000, (states, seed) => cardStates(temporaryDirectory(), states, seed, say)),
   // The generators of the end-to-end tests, with more to do.
+  phone: { usual: 10, run: (minutes) => runTests('test/console/phone.test.ts', { SOAK: String(minutes) }) },
   session: { usual: 1_000_000, run: (count) => runTests('test/e2e/session-fuzz.test.ts', { SOAK: String(count) }) },
   fuzz: { usual: 20_000, run: (count) => runTests('test/e2e/*bad-input*.test.ts', { SOAK: String(count) }) },
 };

@@ -1,0 +1,117 @@
+/** npm run bench -- console: what the page costs while the line talks, in Chromium with the built product. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Browser } from 'puppeteer-core';
+import { Skipped } from '../bench/processes.ts';
+import { PtyDriver } from '../bench/pty-driver.ts';
+import { judge, type Line, type Row } from '../bench/table.ts';
+import { openPort } from '../e2e/faults.ts';
+import { browserMissing, closePages, type Opened } from './browser.ts';
+import { startProduct } from './product.ts';
+
+const SETTLE_MS = 3_000;
+/** What the display of a laptop shows is 60. */
+const FRAMES_AIM = 50;
+const CPU_AIM = 25;
+const LONGEST_AIM_MS = 250;
+/** The page keeps 5,000 rows or 8 MB of entries, whichever is less, beside Chromium's own. */
+const HEAP_AIM_MB = 64;
+
+const loads = [
+  { name: 'device', what: '115,200 baud in 16-byte writes', baud: 115_200, rate: 11_520, write: 16, seconds: 60 },
+  { name: 'flood', what: '1 MB/s in 4,096-byte writes', baud: 12_000_000, rate: 1e6, write: 4_096, seconds: 180 },
+] as const;
+
+type Load = (typeof loads)[number];
+
+export const rows: readonly Row[] = loads.map((load) => ({
+  name: load.name,
+  async run({ quick, say }) {
+    if (browserMissing !== false) throw new Skipped(browserMissing);
+    const seconds = quick ? 15 : load.seconds;
+    const driver = await PtyDriver.open();
+    const product = await startProduct({ serial: { extra_ports: ['/dev/pts/*'] } });
+    try {
+      await openPort(product.box.client, driver.slavePath, { baudRate: load.baud });
+      const opened = await product.enter('technician', '#/line');
+      await opened.sees('Live', '#feed');
+      const sent = driver.pace(load.rate * (seconds + (2 * SETTLE_MS) / 1_000), load.write, load.rate);
+      await sleep(SETTLE_MS);
+      const found = await measure(opened, seconds);
+      say(JSON.stringify(found));
+      await sent;
+      await opened.sees('Live', '#feed');
+      return linesOf(load, seconds, found);
+    } finally {
+      await closePages();
+      await product.box.stop();
+      await driver.close();
+    }
+  },
+}));
+
+async function measure(opened: Opened, seconds: number) {
+  const browser = opened.page.browser();
+  const before = await rendererSeconds(browser);
+  const frames = await opened.page.evaluate(countFrames, seconds * 1_000);
+  const cpu = (await rendererSeconds(browser)) - before;
+  const session = await opened.page.createCDPSession();
+  await session.send('HeapProfiler.collectGarbage');
+  const { usedSize } = await session.send('Runtime.getHeapUsage');
+  return { ...frames, cpuPercent: (cpu / seconds) * 100, heapMb: usedSize / 1e6 };
+}
+
+/** Of the processes that run pages: script, layout and painting. */
+async function rendererSeconds(browser: Browser): Promise<number> {
+  const session = await browser.target().createCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  await session.detach();
+  return processInfo.filter(({ type }) => type === 'renderer').reduce((sum, { cpuTime }) => sum + cpuTime, 0);
+}
+
+/** Runs in the page. */
+function countFrames(ms: number): Promise<{ perSecond: number; longestMs: number }> {
+  return new Promise((resolve) => {
+    const begin = performance.now();
+    let [last, count, longestMs] = [begin, 0, 0];
+    const frame = (): void => {
+      const now = performance.now();
+      count += 1;
+      longestMs = Math.max(longestMs, now - last);
+      last = now;
+      if (now - begin < ms) requestAnimationFrame(frame);
+      else resolve({ perSecond: (count * 1_000) / (now - begin), longestMs });
+    };
+    requestAnimationFrame(frame);
+  });
+}
+
+function linesOf(load: Load, seconds: number, found: Awaited<ReturnType<typeof measure>>): readonly Line[] {
+  const { perSecond, longestMs, cpuPercent, heapMb } = found;
+  const figure = (name: string, ratio: string, aim: string, ok: boolean): Line => {
+    return { row: `${load.what}, ${seconds} s: ${name}`, lineside: ratio, against: '', ratio, aim, verdict: judge(ok) };
+  };
+  return load.name === 'device'
+    ? [
+        figure('frames a second', perSecond.toFixed(0), `at least ${FRAMES_AIM}`, perSecond >= FRAMES_AIM),
+        figure(
+          'CPU of the page',
+          `${cpuPercent.toFixed(1)} % of a core`,
+          `at most ${CPU_AIM} %`,
+          cpuPercent <= CPU_AIM,
+        ),
+      ]
+    : [
+        figure(
+          'longest frame',
+          `${longestMs.toFixed(0)} ms`,
+          `at most ${LONGEST_AIM_MS} ms`,
+          longestMs <= LONGEST_AIM_MS,
+        ),
+        figure(
+          'heap of the page afterwards',
+          `${heapMb.toFixed(1)} MB`,
+          `at most ${HEAP_AIM_MB} MB`,
+          heapMb <= HEAP_AIM_MB,
+        ),
+      ];
+}
