@@ -20,6 +20,8 @@ const missing = (kind: Kind, name: string): string | false =>
 /** What this machine lacks for these tests; false: nothing. */
 export const browserMissing = missing('chrome', 'Chromium');
 export const firefoxMissing = missing('firefox', 'Firefox');
+/** Where a picture of each view that is checked is kept: CONSOLE_PICTURES=DIRECTORY. */
+const pictures = process.env['CONSOLE_PICTURES'] ?? '';
 /** For hunting what depends on the page being quick: CONSOLE_SLOWER=6 makes its processor six times slower. */
 const slower = Number(process.env['CONSOLE_SLOWER'] ?? 1);
 /** Two busy cores: a test that passes never waits so long. */
@@ -272,6 +274,8 @@ const axe = readFileSync(join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8')
 
 /** No violation of WCAG 2.2 A and AA, nor of axe's best practices, and nothing wider than the screen. */
 export async function assertAccessible({ page }: Opened, what: string): Promise<void> {
+  if (pictures !== '')
+    await page.screenshot({ path: join(pictures, `${what.replaceAll(/[^\w,-]+/g, ' ')}.png`), fullPage: true });
   await page.evaluate(axe);
   const found = await page.evaluate(async () => {
     const { axe: run } = globalThis as unknown as {
