@@ -14,8 +14,9 @@ import {
 } from 'nice-grpc';
 import { type GrpcServers, startGrpcServers } from '../../src/line/grpc/server.ts';
 import type { Direction, LogEntry, NewEntry } from '../../src/line/log/entry.ts';
-import type { LogRun, LogSnapshot, ReaderEvents, ReadRequest } from '../../src/line/log/log-api.ts';
+import type { LogRun, LogSnapshot, ReaderEvents, ReadRequest, RecordedEvent } from '../../src/line/log/log-api.ts';
 import type { Log } from '../../src/line/log/serial-log.ts';
+import type { EventsRequest } from '../../src/line/log/store-client.ts';
 import type { Port } from '../../src/line/port/inventory.ts';
 import {
   type LineCounters,
@@ -150,8 +151,9 @@ export class FakeLog implements Log {
     return this.#append(entry);
   }
   event(): void {}
-  async events(): Promise<[]> {
-    return [];
+  recorded: RecordedEvent[] = [];
+  async events({ beforeId, limit }: EventsRequest): Promise<RecordedEvent[]> {
+    return this.recorded.filter(({ id }) => id < beforeId).slice(-limit);
   }
   async collectGarbage(): Promise<void> {
     this.collections++;

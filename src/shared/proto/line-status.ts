@@ -64,6 +64,11 @@ export function statusJson<N>(status: lineside.v1.LineStatus.$Properties, write:
   };
 }
 
+export function eventJson<N>(event: lineside.v1.RecordedEvent, write: Write<N>) {
+  const { kind, clock, ...rest } = messageJson(lineside.v1.RecordedEvent, event, write);
+  return { ...rest, kind: eventKinds[kind] ?? 'unknown', clock: entryClocks[clock] ?? 'unknown' };
+}
+
 /** Counters of a box stay far below 2^53. */
 export function statusNumbers(status: lineside.v1.LineStatus.$Properties) {
   return statusJson(status, (value) => value.toNumber());

@@ -1,4 +1,5 @@
 /** Calls of the line for the routes: each with a time limit, each failure as an error of the catalogue. */
+import Long from 'long';
 import { ClientError, Metadata, Status } from 'nice-grpc';
 import { type Clock, withLimit } from '../../../shared/base/clock.ts';
 import { CODE_TRAILER, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../../shared/base/errors.ts';
@@ -23,6 +24,12 @@ export class LineCalls {
   async ports(): Promise<readonly serial.SerialDevice[]> {
     return (await this.#ask(LINE_ANSWER_MS, undefined, ({ serial }, options) => serial.listDevices({}, options)))
       .devices;
+  }
+
+  async events(beforeId: number, limit: number): Promise<readonly lineside.v1.RecordedEvent[]> {
+    const request = { beforeId: Long.fromNumber(beforeId, true), limit };
+    return (await this.#ask(LINE_ANSWER_MS, undefined, ({ line }, options) => line.listEvents(request, options)))
+      .events;
   }
 
   /** `by`: the caller's name, for the line's records. */

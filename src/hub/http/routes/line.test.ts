@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ClientError, Status } from 'nice-grpc';
 import { type ErrorCode, errorCatalogue, LinesideError } from '../../../shared/base/errors.ts';
-import { serial } from '../../../shared/proto/services.ts';
+import { lineside, serial } from '../../../shared/proto/services.ts';
 import type { JsonObject } from '../../outbox/event.ts';
 import { startWithLine } from '../line/line.fixture.ts';
 import { failureOf, refusalOf } from '../line/line-calls.ts';
@@ -40,6 +40,27 @@ describe('the line over HTTP', () => {
     assert.deepEqual(json.items, [
       { portName: '/dev/ttyFAKE0', description: 'A fake', hardwareId: 'USB VID:PID=0403:6001' },
     ]);
+  });
+
+  it('shows what happened to it: the newest, and those before a known one', async (t) => {
+    const { call, tokens, log } = await startWithLine(t);
+    const token = tokens.viewer;
+    log.recorded = [1, 2, 3].map((id) => ({
+      id,
+      afterEntryId: 7,
+      timestampMs: 2 ** 41 + id,
+      clock: 'known',
+      kind: lineside.v1.RecordedEvent.Kind.SETTINGS_CHANGED,
+      by: 'ann',
+      detail: '9600 8N1',
+    }));
+    const { json } = await call('GET', '/api/v1/line/events?limit=2', { token });
+    const shown = log.recorded.map((event) => ({ ...event, kind: 'settingsChanged' }));
+    assert.deepEqual(json.items, shown.slice(1));
+    const before = await call('GET', '/api/v1/line/events?before=2', { token });
+    assert.deepEqual(before.json.items, shown.slice(0, 1));
+    const { status, json: problem } = await call('GET', '/api/v1/line/events?limit=1001', { token });
+    assert.deepEqual([status, at(problem as JsonObject, 'errors')], [400, ['limit must be <= 1000']]);
   });
 
   it('is opened as it was asked for, and closed', async (t) => {

@@ -4,7 +4,7 @@ import type { Static } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
+import { eventJson, flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
 import { lineside, serial } from '../../../shared/proto/services.ts';
 import { NDJSON } from '../bodies.ts';
 import { mayBeSlow } from '../connections.ts';
@@ -12,7 +12,7 @@ import { MAX_LOG_ENTRIES } from '../limits.ts';
 import { logLines, sendPieces } from '../line/line-log.ts';
 import { invalid } from '../problem.ts';
 import { changingLine, readingLine } from '../schemas/answers.ts';
-import { LineBody, LogQuery } from '../schemas/line.ts';
+import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {
@@ -35,6 +35,17 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
       return {
         items: ports.map(({ portName, description, hardwareId }) => ({ portName, description, hardwareId })),
       };
+    },
+  });
+  route('GET /api/v1/line/events', 'viewer', {
+    id: 'listLineEvents',
+    summary: 'What happened to the line beside its traffic: the newest, or those before a known one',
+    query: EventsQuery,
+    base: readingLine,
+    answer: { what: 'In the order of their ids.', of: 'LineEvents' },
+    async handle({ query: { before = 0, limit = DEFAULT_EVENTS } }) {
+      const events = await line.events(before, limit);
+      return { items: events.map((event) => eventJson(event, (value) => value.toNumber())) };
     },
   });
   route('GET /api/v1/line/history', 'viewer', {

@@ -3,6 +3,8 @@ import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/ty
 import { type MessageField, messages } from '../../../shared/gen/messages.js';
 import {
   clockStates,
+  entryClocks,
+  eventKinds,
   flowControls,
   logStates,
   parities,
@@ -74,10 +76,23 @@ export const LogQuery = exact({
   ),
 });
 
+/** Both are ListEvents' own. */
+export const DEFAULT_EVENTS = 100;
+const MAX_EVENTS = 1_000;
+
+export const EventsQuery = exact({
+  before: bound('Only events with a smaller id; default: the newest.'),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_EVENTS, default: DEFAULT_EVENTS, description: 'At most so many.' }),
+  ),
+});
+
 const enums: Readonly<Record<string, (description: string) => TSchema>> = {
   PortState: (description) => choice(portStates, description),
   LogState: (description) => choice(logStates, description),
   ClockState: (description) => choice(clockStates, description),
+  EntryClock: (description) => choice(entryClocks, description),
+  Kind: (description) => choice(eventKinds, description),
   Parity: () => framing.parity,
   StopBits: () => framing.stopBits,
   FlowControl: (description) => choice(flowControls, description),
@@ -118,6 +133,7 @@ export const lineComponents = {
       }),
     ),
   }),
+  LineEvents: exact({ items: Type.Array(messageSchema('RecordedEvent')) }),
   Sent: exact({ bytes: count('Bytes that the kernel has taken.') }),
   Caller: exact({
     name: Type.String({ description: 'Of the token; "local" on the Unix socket.' }),
