@@ -1,4 +1,4 @@
-/** Values as people read them: numbers, sizes, times, the line's history; and a record as people type it. Pure. */
+/** Values as people read them: numbers, sizes, times, the line's history. Pure. */
 
 import { parseInstant, usOfInstant } from '../shared/base/instant.ts';
 import type { LineHistory } from '../shared/gen/http.ts';
@@ -121,26 +121,6 @@ export function historyText({ intervalS, samples }: LineHistory, spanS: number):
     `${countText(sum(4))} errors;`,
     `a port was open for ${durationText(openFor)}.`,
   ].join(' ');
-}
-
-// A record as it is sent: its data letter by letter as typed, so that no number is rounded on the way.
-
-/** Why the text is no JSON object; '' if it is one. */
-export function objectFault(text: string): string {
-  try {
-    const found: unknown = JSON.parse(text);
-    return typeof found === 'object' && found !== null && !Array.isArray(found)
-      ? ''
-      : 'This is JSON, but no object: { … }';
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
-}
-
-/** `data` must have no fault. */
-export function recordBody(fields: Readonly<Record<string, string>>, data: string): string {
-  const others = JSON.stringify(fields).slice(1, -1);
-  return `{${others}${others === '' ? '' : ','}"data":${data}}`;
 }
 
 /** An axis of a single point has no length. */

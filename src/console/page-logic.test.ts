@@ -6,10 +6,8 @@ import {
   durationText,
   historyText,
   instantText,
-  objectFault,
   percentText,
   plural,
-  recordBody,
   sizeText,
   timeRange,
   timeText,
@@ -103,19 +101,6 @@ describe('problems', () => {
     });
     assert.equal(problemOf(502, '<html>').title, 'The box answered with status 502');
     assert.equal(problemFrom(new TypeError('Failed to fetch')).title, 'The box does not answer');
-  });
-});
-
-describe('a record that was typed', () => {
-  it('is sent letter by letter, so that no number is rounded', () => {
-    const body = recordBody({ businessKey: 'a "b"', changeReason: '' }, '{"n": 12345678901234567890}');
-    assert.equal(body, '{"businessKey":"a \\"b\\"","changeReason":"","data":{"n": 12345678901234567890}}');
-    assert.equal(recordBody({}, '{}'), '{"data":{}}');
-  });
-
-  it('is an object, or its fault is named', () => {
-    assert.equal(objectFault('{"a":1}'), '');
-    for (const text of ['', '{', '[]', 'null', '3', '{"a":1} "data":2']) assert.notEqual(objectFault(text), '', text);
   });
 });
 

@@ -87,65 +87,6 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     );
   });
 
-  test('a writer makes a record, changes it and closes it; its history stays', async () => {
-    const opened = await product.enter('clerk', '#/data');
-    await opened.click('link', /Wörter: site\.rooms[\s\S]*/);
-    await opened.click('button', 'New record…');
-    await opened.find('heading', 'New record');
-    await opened.fill('Business key', 'hall ä/1');
-    await opened.fill('Data', '{"floor": 1');
-    await opened.click('button', 'Save');
-    await opened.sees(/JSON/, 'dialog .fault');
-    await opened.fill('Data', '{"floor": 12345678901234567890}');
-    await opened.click('button', 'Save');
-    // In the words of the box, and nothing of what was typed is lost.
-    await opened.sees(/not valid|number/i, 'dialog .problem');
-    await opened.fill('Data', '{"floor": 1}');
-    await opened.fill('Reason', 'built in May');
-    await opened.click('button', 'Save');
-    await opened.find('heading', 'hall ä/1');
-    await opened.sees('built in May');
-    await opened.click('button', 'Change…');
-    await opened.fill('Data', '{"floor": 2}');
-    await opened.click('button', 'Save');
-    await opened.sees('Version 2 is saved');
-    await opened.sees('"floor": 1', '.history');
-    await opened.click('button', 'Close record…');
-    await opened.fill('Reason', 'torn down');
-    await opened.click('button', 'Close the record');
-    await opened.find('heading', 'Closed with version 3');
-    await opened.sees('torn down');
-    await opened.misses(/Change…/);
-  });
-
-  test('Esc asks before it discards a record that was typed', async () => {
-    const opened = await product.enter('clerk', '#/data/site.rooms');
-    const { page } = opened;
-    await opened.click('button', 'New record…');
-    await page.keyboard.press('Escape');
-    await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
-    await opened.click('button', 'New record…');
-    await opened.fill('Business key', 'half typed');
-    for (let presses = 0; presses < 3; presses += 1) await page.keyboard.press('Escape');
-    await opened.sees('Discard what was typed?', 'dialog');
-    await opened.click('button', 'Keep editing');
-    await opened.misses('Discard what was typed?', 'dialog');
-    const key = await opened.find('field', 'Business key');
-    assert.equal(await key.evaluate((one) => (one as HTMLInputElement).value), 'half typed');
-    await page.keyboard.press('Escape');
-    await opened.click('button', 'Discard');
-    await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
-  });
-
-  test('a change on top of a version that is not the newest is refused, and says so', async () => {
-    const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
-    await opened.find('heading', 'Version 2');
-    await update(api, 'site.rooms', 'room 12/a', 2, { name: 'Office', floor: 3 });
-    await opened.click('button', 'Change…');
-    await opened.click('button', 'Save');
-    await opened.sees('The version has changed meanwhile', 'dialog .problem');
-  });
-
   test('a list that is shown further has no hole where its first page has moved on', async () => {
     const opened = await product.enter('chief');
     const { page } = opened;
@@ -177,15 +118,6 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await until('the first page is asked for again', () => firstPages > 0, LIMIT_MS);
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     assert.deepEqual(await opened.texts('[data-state] strong'), ['to three', 'to two', 'to one']);
-  });
-
-  test('a reader sees records, and nothing to change them with', async () => {
-    const opened = await product.enter('reader', '#/data/site.rooms');
-    await opened.fill('Business key', 'room 12/a');
-    await opened.page.keyboard.press('Enter');
-    await opened.find('heading', /Version \d/);
-    assert.deepEqual(await opened.texts('nav a'), ['Data']);
-    assert.deepEqual(await opened.texts('button'), ['Sign out']);
   });
 
   test('which box this is and how it does stands above every view; its name before anybody has signed in, too', async () => {
@@ -314,8 +246,8 @@ function noteTexts(): void {
 const places = [
   ['#/health', 'Rx bytes', 'body'],
   ['#/delivery', 'erp', 'li[data-state]'],
-  ['#/data', 'site.rooms', '.items'],
-  ['#/data/site.rooms', 'room 12/a', '.items'],
+  ['#/data', 'site.rooms', '.table'],
+  ['#/data/site.rooms', 'room 12/a', '.table'],
   ['#/data/site.rooms/room%2012%2Fa', 'Version 1', '.history'],
   ['#/box', 'Temperature', 'body'],
 ] as const;
@@ -351,6 +283,8 @@ async function assertTouchable({ page }: Opened, what: string): Promise<void> {
   const small = await page.evaluate(() =>
     [...document.querySelectorAll<HTMLElement>('button, input, select, textarea, a[href]')]
       .filter((one) => one.checkVisibility() && !one.classList.contains('skip'))
+      // A label that is around a checkbox is touched for it.
+      .map((one) => one.closest('label') ?? one)
       .filter((one) => one.offsetHeight < 44 || one.offsetWidth < 44)
       .map((one) => `${one.outerHTML} ${one.offsetWidth}x${one.offsetHeight}`),
   );
