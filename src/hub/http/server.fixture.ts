@@ -18,7 +18,7 @@ import { parseConfig } from '../../shared/config/parse.ts';
 import { wellHost } from '../../shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { wellOutbox } from '../health/well.fixture.ts';
-import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus } from '../outbox/admin.ts';
+import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus, WaitingEvent } from '../outbox/admin.ts';
 import { openStoreIn } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
 import type { JsonObject } from '../outbox/event.ts';
@@ -66,6 +66,9 @@ export class FakeOutbox implements OutboxAdmin {
     const from = Number(cursor ?? 0);
     const items = this.letters.slice(from, from + limit);
     return { items, nextCursor: from + limit < this.letters.length ? String(from + limit) : undefined };
+  }
+  waitingEvents(): Page<WaitingEvent> {
+    return { items: [], nextCursor: undefined };
   }
   async requeue(): Promise<void> {}
   async discard(): Promise<void> {}

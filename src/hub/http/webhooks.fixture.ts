@@ -101,6 +101,7 @@ export class FakeWebhooks {
         refuse(secret.length < 16 ? ['/secret must have 16 to 1024 bytes in UTF-8'] : []);
         return this.pinged;
       },
+      results: () => ({ since: null, deliveries: 0, subscriptions: [] }),
       status: () => this.now,
       alerts: () => this.standing,
     };

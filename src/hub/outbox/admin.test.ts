@@ -7,6 +7,7 @@ import {
   change,
   changeAtOnce,
   FakeBroker,
+  keys,
   publisherOn,
   type Rig,
   rigFor,
@@ -54,6 +55,64 @@ test('the status shows what waits, how old it is, and which keys are blocked and
   assert.equal(admin.status().oldest?.ageSeconds, 0, 'never negative');
 });
 
+test('each waiting event is listed with why it waits, by dictionary and key, in pages', async (t) => {
+  const { admin, store, broker, publisher, clock } = adminFor(t);
+  broker.connected = false;
+  await change(store, ['bad', 'away', 'bad', 'slow', 'good']);
+  const why = (query: object = {}) =>
+    admin.waitingEvents({ ...all, ...query }).items.map(({ id, waitsFor, reason }) => [id, waitsFor, reason]);
+  assert.deepEqual(why({ limit: 1 }), [[1, 'broker', 'not connected']]);
+  broker.connected = true;
+  const answers = { bad: 'refuse', away: 'time out', slow: 'silent', good: 'acknowledge' } as const;
+  broker.answer = ({ key }) => answers[key.slice('tools:'.length) as keyof typeof answers];
+  publisher.start();
+  await settles('published', clock, () => publisher.status().publishedTotal === 1);
+  await settles('deferred', clock, () => why().some(([, , reason]) => String(reason).includes('reach')));
+  assert.deepEqual(why(), [
+    [1, 'retry', 'not allowed'],
+    [2, 'retry', 'it did not reach the broker'],
+    [3, 'earlier', 'event 1 of the same record is sent first'],
+    [4, 'turn', 'it is in flight, or is sent soon'],
+  ]);
+  const [first] = admin.waitingEvents(all).items;
+  assert.deepEqual([first?.topic, first?.businessKey, first?.action], ['refdata.public', 'bad', 'created']);
+  assert.ok((first?.attempts ?? 0) > 0 && (first?.nextAttemptInSeconds ?? -1) >= 0);
+  assert.deepEqual(
+    why({ dictionary: 'tools', businessKey: 'bad' }).map(([id]) => id),
+    [1, 3],
+  );
+  assert.deepEqual([why({ dictionary: 'others' }), why({ businessKey: 'good' })], [[], []]);
+  const page = admin.waitingEvents({ limit: 1, cursor: undefined, businessKey: 'bad' });
+  const next = admin.waitingEvents({ limit: 1, cursor: page.nextCursor, businessKey: 'bad' });
+  assert.deepEqual(
+    [page, next].flatMap(({ items }) => items.map(({ id }) => id)),
+    [1, 3],
+  );
+  assert.throws(() => admin.deadLetters({ limit: 1, cursor: page.nextCursor }), { code: 'INVALID_ARGUMENT' });
+});
+
+test('a topic of which too many records are refused is named as the reason of the others', async (t) => {
+  const { store, broker, clock } = rigFor(t);
+  const publisher = publisherOn(store, broker, clock, { limits: { blockedKeys: 1 } });
+  const admin = new Admin({ store, broker, publisher, topicOf: (scope) => scope, clock });
+  broker.answer = () => 'refuse';
+  await change(store, ['bad', 'other']);
+  publisher.start();
+  const reasons = (): unknown[] => admin.waitingEvents(all).items.map(({ waitsFor }) => waitsFor);
+  await settles('refused', clock, () => reasons()[0] === 'retry' && reasons()[1] !== 'turn');
+  assert.deepEqual(reasons(), ['retry', 'topic']);
+});
+
+test('a page of a filtered list reads 10,000 rows at most, and leads to the next ones', async (t) => {
+  const { admin, store } = adminFor(t);
+  await changeAtOnce(store, keys(10_002));
+  const rare = { limit: 10, businessKey: 'k10001' };
+  const first = admin.waitingEvents({ ...rare, cursor: undefined });
+  assert.deepEqual([first.items, typeof first.nextCursor], [[], 'string']);
+  const second = admin.waitingEvents({ ...rare, cursor: first.nextCursor });
+  assert.deepEqual([second.items.map(({ id }) => id), second.nextCursor], [[10_002], undefined]);
+});
+
 test('a dead letter is listed with its envelope, requeued once, and is sent again', async (t) => {
   const rig = adminFor(t);
   const { admin, broker, publisher, clock } = rig;
@@ -72,6 +131,11 @@ test('a dead letter is listed with its envelope, requeued once, and is sent agai
       [1, 'refdata.public', 1, 'not allowed', 'a'],
       [3, 'refdata.public', 1, 'not allowed', 'c'],
     ],
+  );
+  const ofB = admin.deadLetters({ ...all, dictionary: 'tools', businessKey: 'c' });
+  assert.deepEqual(
+    ofB.items.map(({ id }) => id),
+    [3],
   );
   const second = admin.deadLetters({ limit: 2, cursor: first.nextCursor });
   assert.deepEqual([second.items.map(({ id }) => id), second.nextCursor], [[5], undefined]);

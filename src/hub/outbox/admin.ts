@@ -3,19 +3,33 @@ import { type Alert, Alerts, type Rule } from '../../shared/base/alerts.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { usOfInstant } from '../../shared/base/instant.ts';
-import type { DeadLetter as Answered, AuditRecord, OutboxStatus } from '../../shared/gen/http.ts';
+import type { DeadLetter as Answered, AuditRecord, OutboxStatus, WaitingEvent } from '../../shared/gen/http.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Broker } from '../kafka/face.ts';
 import type { ChangeStore } from './change-store.ts';
 import type { JsonObject, Scope } from './event.ts';
-import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from './paging.ts';
+import { cursorAfter, type Page, type PageRequest, type PageShape, pageOf, positionOf } from './paging.ts';
 import type { Publisher } from './publisher/publisher.ts';
 
-export type { AuditRecord, OutboxStatus };
+export type { AuditRecord, OutboxStatus, WaitingEvent };
 /** With its envelope as it would have been sent. */
 export type DeadLetter = Answered & { readonly envelope: JsonObject };
 type BlockedKey = OutboxStatus['blockedKeys'][number];
 
+/** Of a dictionary, and of one of its records. */
+export interface EventQuery extends PageRequest {
+  readonly dictionary?: string | undefined;
+  readonly businessKey?: string | undefined;
+}
+
+type WaitingRow = Omit<WaitingEvent, 'topic' | 'waitsFor' | 'reason' | 'nextAttemptInSeconds'> & {
+  readonly lastError: string;
+  /** Of the first deferred event of its key; null: it is behind that one, or is not deferred. */
+  readonly dueMs: number | null;
+  readonly refused: 0 | 1 | null;
+  /** The first deferred event of its key; null: there is none. */
+  readonly head: number | null;
+};
 type DeadRow = Omit<DeadLetter, 'topic' | 'envelope'> & { readonly body: string };
 type AuditRow = Omit<AuditRecord, 'details'> & { readonly details: string };
 
@@ -28,6 +42,8 @@ interface AdminOptions {
   readonly clock: Clock;
 }
 
+/** Rows read for one page of a filtered list, some 10 ms. */
+const pageRows = 10_000;
 /** Blocked keys that a status lists. */
 const listedKeys = 100;
 
@@ -87,16 +103,58 @@ export class Admin {
     return { configured: true, connected, reason, forSeconds: Math.floor(forMs / 1000), producersReplaced, topics };
   }
 
-  /** Oldest first. */
-  deadLetters(page: PageRequest): Page<DeadLetter> {
-    const [after] = positionOf('dead-letters', page, [0]);
-    return this.#o.store.read(() =>
-      pageOf(this.#sql.dead.iterate(after, page.limit + 1), page, {
-        show: ({ body, ...row }) => ({ ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) }),
-        sizeOf: ({ body }) => body.length,
-        cursorOf: ({ id }) => cursorAfter('dead-letters', id),
-      }),
-    );
+  /** Events that the broker has not acknowledged, oldest first. With a filter a page may be short, or empty, before the last. */
+  waitingEvents(query: EventQuery): Page<WaitingEvent> {
+    return this.#listed('waiting', this.#sql.waiting, query, {
+      show: (row) => this.#waitingEvent(row),
+      sizeOf: ({ lastError }) => lastError.length,
+    });
+  }
+
+  #waitingEvent({ lastError, dueMs, refused, head, ...row }: WaitingRow): WaitingEvent {
+    const { topicOf, publisher, clock } = this.#o;
+    const why = (waitsFor: WaitingEvent['waitsFor'], reason: string, nextAttemptInSeconds: number | null = null) => ({
+      ...row,
+      topic: topicOf(row.scope),
+      waitsFor,
+      reason,
+      nextAttemptInSeconds,
+    });
+    const { connected, reason } = this.#broker();
+    if (!connected) return why('broker', reason || 'not connected');
+    if (dueMs !== null) {
+      const inSeconds = Math.max(0, Math.ceil((dueMs - clock.monoMs()) / 1_000));
+      return why('retry', refused === 1 ? lastError : 'it did not reach the broker', inSeconds);
+    }
+    if (head !== null) return why('earlier', `event ${head} of the same record is sent first`);
+    if (publisher.isClosed(row.scope)) return why('topic', 'the broker refuses too many records of this topic');
+    return why('turn', 'it is in flight, or is sent soon');
+  }
+
+  /** Oldest first; likewise. */
+  deadLetters(query: EventQuery): Page<DeadLetter> {
+    return this.#listed('dead-letters', this.#sql.dead, query, {
+      show: ({ body, ...row }) => ({ ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) }),
+      sizeOf: ({ body }) => body.length,
+    });
+  }
+
+  #listed<R extends { readonly id: number }, T>(
+    name: string,
+    sql: EventList<R>,
+    query: EventQuery,
+    shape: Omit<PageShape<R, T>, 'cursorOf'>,
+  ): Page<T> {
+    const [after] = positionOf(name, query, [0]);
+    const { dictionary = null, businessKey = null, limit } = query;
+    const cursorOf = ({ id }: { readonly id: number }): string => cursorAfter(name, id);
+    return this.#o.store.read(() => {
+      const end = sql.end.get(after, pageRows - 1);
+      const upTo = end ?? Number.MAX_SAFE_INTEGER;
+      const rows = sql.rows.iterate({ dictionary, businessKey, after, upTo, limit: limit + 1 });
+      const { items, nextCursor } = pageOf(rows, query, { ...shape, cursorOf });
+      return { items, nextCursor: nextCursor ?? (end === undefined ? undefined : cursorOf({ id: end })) };
+    });
   }
 
   /** It waits again, with no attempts. NOT_FOUND. Audited as "outbox.requeue". */
@@ -186,16 +244,44 @@ export class Admin {
 
 function statements(connection: Connection) {
   const dead = `SELECT outbox_id AS id, died_at AS diedAt, dead_letters.attempts, reason, scope, dictionary,
-    business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters JOIN outbox_events ON id = outbox_id`;
+    business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters CROSS JOIN outbox_events ON id = outbox_id`;
+  // CROSS JOIN: in the order of the waiting events, without sorting.
+  const waiting = `SELECT e.id, tx_time AS txTime, e.scope, dictionary, business_key AS businessKey, action, attempts,
+    last_error AS lastError, due_ms AS dueMs, refused,
+    CASE WHEN d.id IS NULL THEN NULL ELSE (SELECT min(id) FROM outbox_deferred WHERE scope = d.scope AND key = d.key) END AS head
+    FROM outbox_waiting CROSS JOIN outbox_events e ON e.id = outbox_waiting.id LEFT JOIN outbox_deferred d ON d.id = e.id`;
   const audit = 'SELECT id, at, actor, action, subject, details FROM audit WHERE id < ?';
   return {
     countDead: connection.prepare<[], number>('SELECT count(*) FROM dead_letters').pluck(),
-    dead: connection.prepare<[number, number], DeadRow>(`${dead} WHERE outbox_id > ? ORDER BY outbox_id LIMIT ?`),
+    waiting: eventList<WaitingRow>(connection, 'outbox_waiting', 'id', waiting),
+    dead: eventList<DeadRow>(connection, 'dead_letters', 'outbox_id', dead),
     deadOne: connection.prepare<[number], DeadRow>(`${dead} WHERE outbox_id = ?`),
     removeDead: connection.prepare<[number]>('DELETE FROM dead_letters WHERE outbox_id = ?'),
     wait: connection.prepare<[number]>("INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')"),
     audit: connection.prepare<[number, number], AuditRow>(`${audit} ORDER BY id DESC LIMIT ?`),
     auditOf: connection.prepare<[number, string, number], AuditRow>(`${audit} AND action = ? ORDER BY id DESC LIMIT ?`),
+  };
+}
+
+type EventList<R> = ReturnType<typeof eventList<R>>;
+
+/** `end`: the id at an offset from another id; `rows`: those up to it that the filter takes. */
+function eventList<R>(connection: Connection, table: string, id: string, select: string) {
+  interface Wanted {
+    readonly dictionary: string | null;
+    readonly businessKey: string | null;
+    readonly after: number;
+    readonly upTo: number;
+    readonly limit: number;
+  }
+  return {
+    end: connection
+      .prepare<[number, number], number>(`SELECT ${id} FROM ${table} WHERE ${id} > ? ORDER BY ${id} LIMIT 1 OFFSET ?`)
+      .pluck(),
+    rows: connection.prepare<[Wanted], R>(
+      `${select} WHERE ${table}.${id} > $after AND ${table}.${id} <= $upTo AND ($dictionary IS NULL OR dictionary = $dictionary)
+       AND ($businessKey IS NULL OR business_key = $businessKey) ORDER BY ${table}.${id} LIMIT $limit`,
+    ),
   };
 }
 

@@ -55,7 +55,7 @@ export function noCursor(): LinesideError {
   });
 }
 
-interface PageShape<R, T> {
+export interface PageShape<R, T> {
   readonly show: (row: R) => T;
   /** Characters. */
   readonly sizeOf: (row: R) => number;

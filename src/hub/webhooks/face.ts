@@ -1,10 +1,17 @@
 /** Webhooks for the HTTP interface. */
 
-import type { Delivery, DeliveryDetail, PingResult, Subscription, WebhookStatus } from '../../shared/gen/http.ts';
+import type {
+  Delivery,
+  DeliveryDetail,
+  DeliveryResults,
+  PingResult,
+  Subscription,
+  WebhookStatus,
+} from '../../shared/gen/http.ts';
 import type { Action, Category, Scope } from '../outbox/event.ts';
 import type { PageRequest } from '../outbox/paging.ts';
 
-export type { Delivery, DeliveryDetail, PingResult, WebhookStatus };
+export type { Delivery, DeliveryDetail, DeliveryResults, PingResult, WebhookStatus };
 
 /** A transaction of more events has several deliveries. */
 export const maxDeliveryEvents = 500;
@@ -57,6 +64,8 @@ export interface DeliveryQuery extends PageRequest {
   readonly state: DeliveryState | undefined;
   /** A subscription's id. */
   readonly subscription: string | undefined;
+  /** Of the last attempt. */
+  readonly statusCode?: number | undefined;
 }
 
 export interface ResendRange {

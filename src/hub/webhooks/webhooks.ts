@@ -90,7 +90,7 @@ export function openWebhooks(options: WebhooksOptions) {
    */
   const admin = {
     ...methodsOf(cache, ['subscriptions', 'subscription', 'subscribe', 'update', 'unsubscribe', 'rotateSecret']),
-    ...methodsOf(review, ['deliveries', 'delivery']),
+    ...methodsOf(review, ['deliveries', 'delivery', 'results']),
     ...methodsOf(resend, ['resend', 'resendAll']),
     testPing: createPinger({ ...options, sender, egress, now: () => store.now(), randomHex }),
     status,

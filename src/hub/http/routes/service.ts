@@ -7,8 +7,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { ConsoleFile } from '../console-files.ts';
 import { guarded, Headers } from '../schemas/answers.ts';
-import { AuditQuery } from '../schemas/operations.ts';
-import { Body, Query } from '../schemas/refdata.ts';
+import { AuditQuery, EventQuery } from '../schemas/operations.ts';
+import { Body } from '../schemas/refdata.ts';
 import { idOf, type RouteParts, type Routes } from './route.ts';
 
 export function serviceRoutes(routes: Routes, { metrics, version, deviceId, trouble, openapi }: RouteParts): void {
@@ -115,13 +115,23 @@ export function operationRoutes(routes: Routes, { outbox, webhooks, host, watch,
     answer: { what: 'How it stands.', of: 'OutboxStatus' },
     handle: () => outbox.status(),
   });
+  const shortPage = 'A page may hold fewer than requested, or none, and still have a nextCursor.';
+  ofOutbox('GET /api/v1/admin/outbox/waiting', 'admin', {
+    id: 'listWaitingEvents',
+    summary: 'List events that the broker has not acknowledged, and why, oldest first',
+    description: shortPage,
+    query: EventQuery,
+    answer: { what: 'Waiting events.', listOf: 'WaitingEvent' },
+    handle: ({ query, page }) => outbox.waitingEvents({ ...query, ...page }),
+  });
   ofOutbox('GET /api/v1/admin/outbox/dead-letters', 'admin', {
     id: 'listDeadLetters',
     summary: 'List rows that cannot be published',
-    query: Query.page,
+    description: shortPage,
+    query: EventQuery,
     answer: { what: 'Dead letters.', listOf: 'DeadLetter' },
-    handle({ caller: { scopes }, page }) {
-      const { items, nextCursor } = outbox.deadLetters(page);
+    handle({ caller: { scopes }, query, page }) {
+      const { items, nextCursor } = outbox.deadLetters({ ...query, ...page });
       // An admin decides on every letter; the data is for those who may read the dictionary.
       const shown = items.map((letter) => (scopes.includes(letter.scope) ? letter : { ...letter, envelope: null }));
       return { items: shown, nextCursor };

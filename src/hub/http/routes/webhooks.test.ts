@@ -229,13 +229,13 @@ describe('a secret', () => {
 describe('deliveries over HTTP', () => {
   it('are listed by pages, by state and subscription', async (t) => {
     const { ask, webhooks } = await startTestServer(t);
-    const first = await ask('GET', `${hooks}/deliveries?limit=2&state=rejected&subscription=1`);
+    const first = await ask('GET', `${hooks}/deliveries?limit=2&state=rejected&subscription=1&statusCode=503`);
     assert.deepEqual(first.json, { items: webhooks.sent.slice(0, 2), nextCursor: '2' });
     const rest = await ask('GET', `${hooks}/deliveries?limit=2&cursor=2`);
     assert.deepEqual(rest.json, { items: webhooks.sent.slice(2), nextCursor: null });
     assert.deepEqual(webhooks.steps, [
-      ['deliveries', { limit: 2, cursor: undefined, state: 'rejected', subscription: '1' }],
-      ['deliveries', { limit: 2, cursor: '2', state: undefined, subscription: undefined }],
+      ['deliveries', { limit: 2, cursor: undefined, state: 'rejected', subscription: '1', statusCode: 503 }],
+      ['deliveries', { limit: 2, cursor: '2', state: undefined, subscription: undefined, statusCode: undefined }],
     ]);
     assert.deepEqual((await ask('GET', `${hooks}/deliveries?state=dead`)).json.reasons, [
       'state must be one of pending, retrying, delivered, rejected, failed, not "dead"',

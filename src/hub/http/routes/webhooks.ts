@@ -84,7 +84,14 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     description: 'A page may hold fewer than asked for, or none, and still have a nextCursor.',
     query: WebhookQuery.deliveries,
     answer: { what: 'Deliveries.', listOf: 'Delivery' },
-    handle: ({ query: { state, subscription }, page }) => webhooks.deliveries({ ...page, state, subscription }),
+    handle: ({ query: { state, subscription, statusCode }, page }) =>
+      webhooks.deliveries({ ...page, state, subscription, statusCode }),
+  });
+  route('GET /api/v1/admin/webhooks/results', 'admin', {
+    id: 'getDeliveryResults',
+    summary: 'How the newest deliveries of each subscription ended',
+    answer: { what: 'Counts, and since when they hold.', of: 'DeliveryResults' },
+    handle: () => webhooks.results(),
   });
   route('GET /api/v1/admin/webhooks/deliveries/:id', 'admin', {
     id: 'getDelivery',

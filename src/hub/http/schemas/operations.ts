@@ -9,6 +9,27 @@ export const AuditQuery = exact({
   ...page,
 });
 
+/** Which events of the outbox are listed. */
+export const EventQuery = exact({
+  dictionary: Type.Optional(Type.String({ description: 'Only those of this dictionary.', examples: ['site.rooms'] })),
+  businessKey: Type.Optional(
+    Type.String({ description: 'Only those of records with this key.', examples: ['room-12'] }),
+  ),
+  ...page,
+});
+
+/** Of an event in the outbox. */
+const event = {
+  id: Type.Integer(),
+  topic: Type.String(),
+  scope,
+  dictionary: dictionaryName,
+  businessKey,
+  action: choice(['created', 'updated', 'closed'], 'What the change was.'),
+  txTime: time('Of the change.'),
+  attempts: count('Refusals.'),
+};
+
 const figure = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description: `${description} null: unknown.` });
 const yesOrNo = (description: string) =>
@@ -56,17 +77,19 @@ export const operationComponents = {
       ),
     }),
   }),
+  WaitingEvent: exact({
+    ...event,
+    waitsFor: choice(
+      ['broker', 'retry', 'earlier', 'topic', 'turn'],
+      'broker: none is configured, or it is not connected; retry: it was refused or not reached; earlier: an event of the same record is sent first; topic: too many records of the topic are refused; turn: it is in flight, or is sent soon.',
+    ),
+    reason: Type.String({ description: 'In words.' }),
+    nextAttemptInSeconds: orNull(Type.Number({ minimum: 0 }), 'null: it has no time of its own.'),
+  }),
   DeadLetter: exact({
-    id: Type.Integer(),
+    ...event,
     diedAt: time('When it was abandoned.'),
-    attempts: count('Refusals.'),
     reason: Type.String(),
-    topic: Type.String(),
-    scope,
-    dictionary: dictionaryName,
-    businessKey,
-    action: choice(['created', 'updated', 'closed'], 'What the change was.'),
-    txTime: time('Of the change.'),
     envelope: Type.Unsafe<JsonObject | null>({
       type: ['object', 'null'],
       description: 'The event as it would have been sent; null where its scope is not open to the caller.',

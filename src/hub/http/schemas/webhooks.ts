@@ -135,6 +135,9 @@ export const WebhookQuery = {
   deliveries: exact({
     state: Type.Optional(choice(deliveryStates, 'Only those in this state.')),
     subscription: Type.Optional(Type.String({ description: 'Only those of the subscription with this id.' })),
+    statusCode: Type.Optional(
+      Type.Integer({ minimum: 100, maximum: 599, description: 'Only those whose last attempt was answered so.' }),
+    ),
     ...page,
   }),
 } as const;
@@ -254,6 +257,20 @@ export const webhookComponents = {
       'The exact text that is sent; null: not for the caller’s scopes, or not kept any more.',
     ),
     attemptList: Type.Array(attempt, { description: 'Every attempt, the first one first.' }),
+  }),
+  DeliveryResults: exact({
+    since: orNull(time('When the oldest of them was made.'), 'null: there are none.'),
+    deliveries: count('How many were counted: the newest 10,000 of all subscriptions.'),
+    subscriptions: Type.Array(
+      exact({
+        subscription: subscriptionId,
+        delivered: count('Accepted.'),
+        rejected: count('For review.'),
+        failed: count('For review.'),
+        waiting: count('Pending and retrying.'),
+      }),
+      { description: 'All subscriptions.' },
+    ),
   }),
   Resent: exact({ deliveries: count('How many are sent again.') }),
   WebhookStatus: exact({

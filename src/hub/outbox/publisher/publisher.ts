@@ -128,6 +128,11 @@ export class Publisher {
     return this.#rows.blocked(limit);
   }
 
+  /** Nothing more of the topic is offered, except the first events of the keys that it refused. */
+  isClosed(scope: Scope): boolean {
+    return this.#queues.topicOf(scope).isFullOfBlocked;
+  }
+
   oldest() {
     return this.waiting === 0 ? undefined : this.#rows.sql.oldest.get();
   }

@@ -49,10 +49,12 @@ const withLast = `SELECT ${deliveryColumns}, ${attemptColumns} FROM ${deliveries
 /** Must be the same text as in the partial index webhook_review. */
 const isForReview = "state IN ('rejected', 'failed')";
 
-interface PageParameters {
+export interface PageParameters {
   /** A JSON list of ids. */
   readonly subscriptions: string;
   readonly state: DeliveryState | null;
+  /** Of the last attempt. */
+  readonly statusCode: number | null;
   readonly before: number;
   readonly end: number;
   readonly limit: number;
@@ -72,7 +74,7 @@ export function reviewSql(connection: Connection) {
         .pluck(),
       page: connection.prepare<[PageParameters], ListedRow>(
         `${withLast} WHERE ${condition} AND d.id < $before AND d.id >= $end AND ($state IS NULL OR state = $state)
-         AND subscription_id IN (SELECT value FROM json_each($subscriptions)) ORDER BY d.id DESC LIMIT $limit`,
+         AND ($statusCode IS NULL OR status = $statusCode) AND subscription_id IN (SELECT value FROM json_each($subscriptions)) ORDER BY d.id DESC LIMIT $limit`,
       ),
     })),
     /** Oldest first, likewise. */
@@ -88,6 +90,18 @@ export function reviewSql(connection: Connection) {
          AND ($to IS NULL OR occurred_at < $to) ORDER BY d.id LIMIT $limit`,
       ),
     })),
+    /** Of the newest deliveries. */
+    results: connection.prepare<[number], { subscriptionId: number; state: DeliveryState; deliveries: number }>(
+      `SELECT subscription_id AS subscriptionId, state, count(*) AS deliveries
+       FROM (SELECT subscription_id, state FROM webhook_deliveries ORDER BY id DESC LIMIT ?) GROUP BY 1, 2`,
+    ),
+    /** When the oldest of the newest deliveries was made. */
+    since: connection
+      .prepare<[number], Instant>(
+        `SELECT occurred_at FROM webhook_contents WHERE id =
+         (SELECT content_id FROM (SELECT id, content_id FROM webhook_deliveries ORDER BY id DESC LIMIT ?) ORDER BY id LIMIT 1)`,
+      )
+      .pluck(),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
     /** Newest first. */
     attempts: connection.prepare<[number], AttemptRow>(

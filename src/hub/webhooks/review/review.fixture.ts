@@ -37,7 +37,7 @@ export interface ReviewRig extends TemporaryStore {
   readonly notified: number[];
 }
 
-export type ReviewAdmin = Pick<Review, 'deliveries' | 'delivery'> & Pick<Resend, 'resend' | 'resendAll'>;
+export type ReviewAdmin = Pick<Review, 'deliveries' | 'delivery' | 'results'> & Pick<Resend, 'resend' | 'resendAll'>;
 
 /** As webhooks.ts puts it together. */
 export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review'>): ReviewAdmin {
@@ -45,6 +45,7 @@ export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review
   const resend = new Resend({ ...options, review });
   return {
     deliveries: (query) => review.deliveries(query),
+    results: () => review.results(),
     delivery: (caller, id) => review.delivery(caller, id),
     resend: (...args) => resend.resend(...args),
     resendAll: (...args) => resend.resendAll(...args),

@@ -50,6 +50,38 @@ test('deliveries are listed newest first, page by page, each once, by state and 
   assert.equal(pagesOf(rig, { limit: 30 }).pages, 1, 'a last page that is full says that it is the last');
 });
 
+test('deliveries are found by the status of their last answer', (t) => {
+  const rig = reviewRig(t);
+  const { connection } = rig.store;
+  const [refused = 0] = put(connection, { state: 'failed', attempts: 1 });
+  put(connection, { state: 'failed', attempts: 2 });
+  put(connection, { state: 'pending', attempts: 0 });
+  attempt(connection, refused, 1, 'no room');
+  assert.deepEqual(idsOf(rig.review.deliveries({ ...all, statusCode: 500 }).items), [refused]);
+  assert.deepEqual(rig.review.deliveries({ ...all, statusCode: 503 }).items, []);
+});
+
+test('results count how the newest 10,000 deliveries of each subscription ended, and say since when', (t) => {
+  const rig = reviewRig(t);
+  const { connection } = rig.store;
+  assert.deepEqual(rig.review.results().since, null);
+  const none = { delivered: 0, rejected: 0, failed: 0, waiting: 0 };
+  put(connection, { subscription: 2, state: 'delivered', count: 3 });
+  for (const state of ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const) {
+    put(connection, { subscription: 1, state, count: state === 'delivered' ? 9_994 : 1 });
+  }
+  assert.deepEqual(rig.review.results(), {
+    since: '2023-11-14T22:13:20+00:00',
+    deliveries: 10_000,
+    subscriptions: [
+      { subscription: '1', delivered: 9_994, rejected: 1, failed: 1, waiting: 2 },
+      { subscription: '2', ...none, delivered: 2 },
+    ],
+  });
+  rig.cache.remove(2);
+  assert.deepEqual(rig.review.results().subscriptions.length, 1);
+});
+
 test('a page keeps its place while deliveries come and go', async (t) => {
   const rig = reviewRig(t);
   put(rig.store.connection, { count: 5 });

@@ -4,15 +4,24 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { noCursor, type Page } from '../../outbox/paging.ts';
 import { deliveryIdOf } from '../delivery/contents.ts';
 import type { PendingDelivery } from '../delivery/delivery-rows.ts';
-import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryState } from '../face.ts';
+import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryResults } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
 import { idOf, type Subscription } from '../subscriptions/subscription.ts';
-import { type AttemptRow, type ListedRow, type ReviewSql, reviewSql, sourceOf } from './review-rows.ts';
+import {
+  type AttemptRow,
+  type ListedRow,
+  type PageParameters,
+  type ReviewSql,
+  reviewSql,
+  sourceOf,
+} from './review-rows.ts';
 
 export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'rows' | 'running'>;
 
 /** Rows read for one page, some 5 ms: a page of a rare state may be short. */
 const pageRows = 20_000;
+/** Of `results`: some 5 ms. */
+const countedRows = 10_000;
 /** Rows read in one step: a page without a filter needs one. */
 const stepRows = 2_000;
 
@@ -25,20 +34,21 @@ export class Review {
     this.#sql = reviewSql(options.store.connection);
   }
 
-  deliveries({ limit, cursor, state, subscription: of }: DeliveryQuery): Page<Delivery> {
+  deliveries({ limit, cursor, state, subscription: of, statusCode }: DeliveryQuery): Page<Delivery> {
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : idOf(cursor);
     if (before === undefined) throw noCursor();
     const id = of === undefined ? undefined : idOf(of);
     const listed = this.#o.cache.all().filter((one) => of === undefined || one.id === id);
     if (listed.length === 0) return { items: [], nextCursor: undefined };
-    const wanted = { subscriptions: JSON.stringify(listed.map((one) => one.id)), state: state ?? null };
+    const subscriptions = JSON.stringify(listed.map((one) => one.id));
+    const wanted = { subscriptions, state: state ?? null, statusCode: statusCode ?? null };
     const { rows, next } = this.#o.store.read(() => this.#page(wanted, before, limit));
     return { items: rows.map((row) => this.view(row)), nextCursor: next === undefined ? undefined : String(next) };
   }
 
   /** `next`: cursor of the next page; undefined: this is the last. */
   #page(
-    wanted: { readonly subscriptions: string; readonly state: DeliveryState | null },
+    wanted: Pick<PageParameters, 'subscriptions' | 'state' | 'statusCode'>,
     before: number,
     limit: number,
   ): { readonly rows: readonly ListedRow[]; readonly next: number | undefined } {
@@ -54,6 +64,20 @@ export class Review {
       from = end;
     }
     return { rows: found, next: from };
+  }
+
+  /** Of the newest deliveries: a read of bounded length, whatever is kept. */
+  results(): DeliveryResults {
+    const { cache, store } = this.#o;
+    const [counts, since] = store.read(() => [this.#sql.results.all(countedRows), this.#sql.since.get(countedRows)]);
+    const none = { delivered: 0, rejected: 0, failed: 0, waiting: 0 };
+    const found = new Map(cache.all().map(({ id }) => [id, { subscription: String(id), ...none }]));
+    for (const { subscriptionId, state, deliveries } of counts) {
+      const of = found.get(subscriptionId);
+      if (of !== undefined) of[state === 'pending' || state === 'retrying' ? 'waiting' : state] += deliveries;
+    }
+    const deliveries = counts.reduce((sum, one) => sum + one.deliveries, 0);
+    return { since: since ?? null, deliveries, subscriptions: [...found.values()] };
   }
 
   view(row: ListedRow): Delivery {
