@@ -59,8 +59,7 @@ describe('the line over HTTP', () => {
     assert.deepEqual(json.items, shown.slice(1));
     const before = await call('GET', '/api/v1/line/events?before=2', { token });
     assert.deepEqual(before.json.items, shown.slice(0, 1));
-    const { status, json: problem } = await call('GET', '/api/v1/line/events?limit=1001', { token });
-    assert.deepEqual([status, at(problem as JsonObject, 'errors')], [400, ['limit must be <= 1000']]);
+    assert.equal((await call('GET', '/api/v1/line/events?limit=1001', { token })).status, 422);
   });
 
   it('is opened as it was asked for, and closed', async (t) => {
