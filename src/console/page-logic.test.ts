@@ -15,7 +15,7 @@ import {
 } from './format.ts';
 import { problemFrom, problemOf } from './problem.ts';
 import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
-import { hashOf, placeOf, rightsOf } from './views.ts';
+import { hashOf, placeOf, rightsOf, withQuery } from './views.ts';
 
 describe('numbers and times', () => {
   it('give an axis a minute at least', () => {
@@ -61,7 +61,9 @@ describe('numbers and times', () => {
 describe('places', () => {
   it('lead back to where they were made, whatever a business key has in it', () => {
     for (const key of ['a', 'room 1/x', '50%', 'ä#?&', '..']) {
-      assert.deepEqual(placeOf(hashOf('data', 'site.rooms', key)), { section: 'data', parts: ['site.rooms', key] });
+      const query = { text: key, dir: 'rx' };
+      const place = { section: 'data', parts: ['site.rooms', key], query };
+      assert.deepEqual(placeOf(withQuery(hashOf('data', 'site.rooms', key), { ...query, none: '' })), place);
     }
     for (const hash of ['', '#/', '#/nowhere', '#/data/%E0%A4%A']) assert.equal(placeOf(hash), undefined);
   });

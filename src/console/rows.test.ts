@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type EntryRow, filterFor, MAX_ROWS, olderRows, type Row, RowBuffer } from './rows.ts';
+import {
+  type EntryRow,
+  filterFor,
+  type LineEvent,
+  MAX_ROWS,
+  olderRows,
+  type Row,
+  RowBuffer,
+  withEvents,
+} from './rows.ts';
 
 function entry(id: number, text = 'x', dir: 'rx' | 'tx' = 'rx'): EntryRow {
   const bytes = new TextEncoder().encode(text);
@@ -139,5 +148,40 @@ describe('older rows', () => {
   it('are fewer where they are large, and still without a hole', async () => {
     const { older } = logOf(range(1, 20), 1024 * 1024);
     assert.deepEqual(await older(21), range(17, 20));
+  });
+});
+
+const event = (id: number, afterEntryId: number): LineEvent => {
+  return { id, afterEntryId, timestampMs: id, clock: 'known', kind: 'opened', by: '', detail: '' };
+};
+
+describe('events of the line', () => {
+  const shown = (rows: readonly Row[], events: readonly LineEvent[], endsLog: boolean): string[] =>
+    withEvents(rows, events, endsLog).map((row) => (row.kind === 'event' ? `event ${row.event.id}` : String(row.id)));
+
+  it('stand behind the entry after which they happened, and in their order', () => {
+    const events = [event(1, 0), event(2, 2), event(3, 2), event(4, 3)];
+    assert.deepEqual(shown(entries(1, 3), events, true), ['event 1', '1', '2', 'event 2', 'event 3', '3', 'event 4']);
+    const rows = withEvents(entries(1, 3), events, true).map(({ id }) => id);
+    assert.deepEqual(
+      rows,
+      [...new Set(rows)].sort((a, b) => a - b),
+    );
+  });
+
+  it('of another place in the log are not shown', () => {
+    assert.deepEqual(shown(entries(5, 6), [event(1, 3), event(2, 4), event(3, 6), event(4, 9)], false), [
+      'event 2',
+      '5',
+      '6',
+      'event 3',
+    ]);
+    assert.deepEqual(shown([gap(3, 4), ...entries(5, 6)], [event(1, 2), event(2, 9)], true), [
+      'event 1',
+      '4',
+      '5',
+      '6',
+      'event 2',
+    ]);
   });
 });

@@ -2,7 +2,10 @@
  * The rows of the log: the part that the page holds (one run without a hole, bounded in rows and bytes; new rows push out the
  * oldest, older ones that the user requests push out the newest), the rows that match a search, and those in sight. Pure.
  */
+import type { LineEvents } from '../shared/gen/http.ts';
 import { bytesOfHex, bytesOfText } from './bytes.ts';
+
+export type LineEvent = LineEvents['items'][number];
 
 export interface EntryRow {
   readonly kind: 'entry';
@@ -24,6 +27,16 @@ export interface GapRow {
 }
 
 export type Row = EntryRow | GapRow;
+
+/** Something that happened to the line, between the entries. */
+interface EventRow {
+  readonly kind: 'event';
+  /** Behind that of the entry before it, and before the next one's. */
+  readonly id: number;
+  readonly event: LineEvent;
+}
+
+export type ShownRow = Row | EventRow;
 
 export const MAX_ROWS = 5_000;
 /** Limit of the entries' bytes: entries of 64 KiB each would be 300 MB of a phone's memory. */
@@ -106,6 +119,38 @@ export class RowBuffer {
 
 function sizeOf(row: Row | undefined): number {
   return row?.kind === 'entry' ? row.bytes.length : 0;
+}
+
+/** Events at one place of the log that can be told apart: more than a port is opened between two entries. */
+const EVENTS_AT_ONE_PLACE = 4_096;
+
+/**
+ * The rows with the events that belong between them. `endsLog`: no entry is behind the last row, so that what happened since then belongs
+ * there.
+ */
+export function withEvents(rows: readonly Row[], events: readonly LineEvent[], endsLog: boolean): readonly ShownRow[] {
+  const [first, last] = [rows[0], rows.at(-1)];
+  const from = first === undefined ? 0 : (first.kind === 'gap' ? first.firstId : first.id) - 1;
+  const to = endsLog || last === undefined ? Number.POSITIVE_INFINITY : last.id;
+  const wanted = events.filter(({ afterEntryId }) => afterEntryId >= from && afterEntryId <= to);
+  if (wanted.length === 0) return rows;
+  const shown: ShownRow[] = [];
+  let next = 0;
+  const eventsBefore = (id: number): void => {
+    for (let same = 1; ; same += 1) {
+      const event = wanted[next];
+      if (event === undefined || event.afterEntryId >= id) return;
+      if (event.afterEntryId !== wanted[next - 1]?.afterEntryId) same = 1;
+      shown.push({ kind: 'event', id: event.afterEntryId + same / EVENTS_AT_ONE_PLACE, event });
+      next += 1;
+    }
+  };
+  for (const row of rows) {
+    eventsBefore(row.id);
+    shown.push(row);
+  }
+  eventsBefore(Number.POSITIVE_INFINITY);
+  return shown;
 }
 
 // Which rows are shown.

@@ -2,6 +2,17 @@
  * Every text of the console that a person reads: a translation is this file. A text with values in it is a function. Named by the
  * view that shows it; the words of settings and states are in format.ts and the errors' in shared/base/errors.ts.
  */
+const events = {
+  unknown: 'Something happened',
+  opened: 'Port opened',
+  closed: 'Port closed',
+  lost: 'Port lost',
+  back: 'Port back',
+  settingsChanged: 'Settings changed',
+  holdBegun: 'Exclusive use begun',
+  holdEnded: 'Exclusive use ended',
+} as const;
+
 export const text = {
   /** Signing in. */
   entrance: {
@@ -25,6 +36,85 @@ export const text = {
     noRole: 'The token has no role.',
     noView: (roles: readonly string[]) => `The roles of the token (${roles.join(', ')}) open no view of this console.`,
     openedBy: 'Views are opened by viewer, operator, reader, writer and admin.',
+  },
+  log: {
+    title: 'Log',
+    label: 'Log: ',
+    entries: 'Log entries',
+    states: {
+      live: 'Live',
+      stale: 'No data',
+      connecting: 'Connecting',
+      waiting: 'Disconnected',
+      paused: 'Paused',
+      refused: 'Refused',
+    },
+    again: 'The page tries again automatically.',
+    tryAgain: 'Try again',
+    pause: 'Pause',
+    resume: 'Resume',
+    older: 'Older',
+    newer: 'Newer',
+    newest: 'Newest',
+    loading: 'Loading…',
+    jumpTo: 'Jump to…',
+    find: 'Find…',
+    direction: 'Direction',
+    directions: { all: 'both', rx: 'received', tx: 'sent' },
+    search: 'Search',
+    as: 'As',
+    show: 'Show',
+    views: { both: 'hex and text', text: 'text', hex: 'hex' },
+    rows: (count: string) => count,
+    someOf: (seen: string, all: string) => `${seen} of ${all}`,
+    newerRows: (count: string) => `${count} newer`,
+    legend: ['the clock was not set', 'its time was corrected later. Enter opens an entry.'],
+    clockMarks: {
+      known: ['', ''],
+      unknown: ['', ''],
+      notSet: ['?', 'the clock was not set'],
+      corrected: ['~', 'time corrected later'],
+    },
+    missing: (entries: string, reason: string) => `${entries} missing here${reason === '' ? '' : `: ${reason}`}`,
+    event: ({
+      kind,
+      by,
+      detail,
+    }: {
+      readonly kind: keyof typeof events;
+      readonly by: string;
+      readonly detail: string;
+    }) => [`${events[kind]}${by === '' ? '' : ` by ${by}`}`, detail].filter((part) => part !== '').join(': '),
+    jump: {
+      title: 'Jump to a time',
+      time: 'Time',
+      hint: 'In the time zone of this browser. The log is shown from the first entry of that time on, and does not move.',
+      fault: 'Type a day and a time',
+      jump: 'Jump',
+    },
+    entry: {
+      title: (id: number) => `Entry ${id}`,
+      direction: 'Direction',
+      time: 'Time',
+      size: 'Size',
+      note: 'Note',
+      bytes: 'Bytes',
+      more: (bytes: string) => `${bytes}: the command line shows them, "lineside log".`,
+      clocks: {
+        known: '',
+        unknown: '(clock unverified)',
+        notSet: '(the clock was not set)',
+        corrected: '(corrected when the clock was set)',
+      },
+    },
+    notices: {
+      replaced: 'The log of the box was replaced by a new one: it begins again.',
+      lost: 'Entries are gone from the log: the newest are shown.',
+      behind: 'More entries came meanwhile than the page holds: the newest are shown.',
+      jump: '',
+      nothing: 'The log has no entry from there on.',
+      disconnected: 'The log was disconnected',
+    },
   },
   /** Every table. */
   table: {

@@ -33,15 +33,19 @@ export interface Place {
   readonly section: Section;
   /** After the section: a dictionary, and a business key. */
   readonly parts: readonly string[];
+  /** What is searched for or filtered by: a link to it can be sent. */
+  readonly query: Readonly<Record<string, string>>;
 }
 
 /** undefined: there is no such place. */
 export function placeOf(hash: string): Place | undefined {
-  const [first = '', ...rest] = hash.replace(/^#?\/?/, '').split('/');
+  const [path = '', query = ''] = hash.replace(/^#?\/?/, '').split('?');
+  const [first = '', ...rest] = path.split('/');
   const section = sections.find((one) => one === first);
   if (section === undefined) return undefined;
   try {
-    return { section, parts: rest.filter((part) => part !== '').map(decodeURIComponent) };
+    const parts = rest.filter((part) => part !== '').map(decodeURIComponent);
+    return { section, parts, query: Object.fromEntries(new URLSearchParams(query)) };
   } catch {
     return undefined;
   }
@@ -49,4 +53,10 @@ export function placeOf(hash: string): Place | undefined {
 
 export function hashOf(section: Section, ...parts: readonly string[]): string {
   return `#/${[section, ...parts.map(encodeURIComponent)].join('/')}`;
+}
+
+/** What is '' is left out. */
+export function withQuery(hash: string, query: Readonly<Record<string, string>>): string {
+  const given = Object.entries(query).filter(([, value]) => value !== '');
+  return given.length === 0 ? hash : `${hash}?${new URLSearchParams(given).toString()}`;
 }

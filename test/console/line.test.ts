@@ -167,7 +167,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const typed = await opened.page.$$eval('.filters input, .filters select', (all) =>
       all.map((one) => (one as HTMLInputElement).value),
     );
-    assert.deepEqual(typed, ['rx', 'kept on', 'text']);
+    assert.deepEqual(typed, ['rx', 'kept on', 'text', 'both']);
     await opened.click('button', 'Resume');
     await opened.sees('kept on coming', '.rows');
   });

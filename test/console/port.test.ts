@@ -111,6 +111,30 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('2 bytes: 41 42', '.preview');
   });
 
+  test('on a phone the first entry is in the upper half; events stand between the entries; what is chosen is in the address or kept', async () => {
+    const opened = await product.enter('technician', '', { width: 390, height: 844, touch: true });
+    await opened.sees('Live', '#feed');
+    await openSimulated(product.box);
+    await opened.sees(/Port opened by local: /, '.rows');
+    assert.ok((await opened.page.$eval('.rows', (rows) => rows.getBoundingClientRect().top)) < 844 / 2);
+    await opened.click('button', 'Find…');
+    await opened.choose('Show', 'text');
+    await opened.choose('Direction', 'tx');
+    await opened.fill('Search', 'no such');
+    await opened.misses('Port opened', '.rows');
+    const link = await opened.page.evaluate(() => location.hash);
+    assert.equal(link, '#/line?dir=tx&text=no+such');
+    await opened.page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.find('field', 'Search');
+    assert.deepEqual(
+      await opened.page.$$eval('.filters :is(input, select)', (all) =>
+        all.map((one) => (one as HTMLInputElement).value),
+      ),
+      ['tx', 'no such', 'text', 'text'],
+    );
+    await product.box.client.serial.close({});
+  });
+
   test('other settings are those of the port that is open, if it is not in the list, and leave what is not shown', async () => {
     const portName = await openSimulated(product.box);
     const before = { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 77 };

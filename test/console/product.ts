@@ -101,7 +101,7 @@ export function readAll(opened: Opened): Promise<SeenRow[]> {
       list.scrollTop = top;
       // One in which it is notified that it was scrolled, one in which it has drawn.
       for (let frames = 0; frames < 3; frames += 1) await frame();
-      for (const row of list.querySelectorAll<HTMLElement>('.log-row')) {
+      for (const row of list.querySelectorAll<HTMLElement>('.log-row:not(.event)')) {
         seen.set(Number(row.dataset['id']), { top: row.offsetTop, text: row.innerText });
       }
     }

@@ -283,7 +283,7 @@ function usePlace(open: readonly Section[]): Place | undefined {
     const named = placeOf(hash);
     if (named !== undefined && open.includes(named.section)) return named;
     const [first] = open;
-    return first && { section: first, parts: [] };
+    return first && { section: first, parts: [], query: {} };
   }, [hash, open]);
 }
 

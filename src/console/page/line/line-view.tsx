@@ -15,7 +15,7 @@ import { LogPanel } from './log-panel.tsx';
 export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
   const { rights } = useSession();
   return (
-    <div hidden={!isShown}>
+    <div class="line-page" hidden={!isShown}>
       {isShown && <Heading>Line</Heading>}
       <div class={rights.operates ? 'line-view operates' : 'line-view'}>
         <PortPanel />

@@ -3,22 +3,27 @@ import type { JSX, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hexText, visibleText } from '../../bytes.ts';
 import { dayText, plural, timeText } from '../../format.ts';
-import { drawnRows, type EntryRow, isAtEnd, type Row, scrollToShow } from '../../rows.ts';
+import { drawnRows, type EntryRow, isAtEnd, type LineEvent, type ShownRow, scrollToShow } from '../../rows.ts';
+import { text } from '../../text.ts';
 import { useMedia } from '../parts.tsx';
 
 export interface LogListHandle {
   toEnd(): void;
 }
 
+/** Which form of the bytes is drawn. */
+export type LogView = 'both' | 'text' | 'hex';
+
 interface Props {
   readonly ref?: Ref<LogListHandle>;
-  readonly rows: readonly Row[];
+  readonly rows: readonly ShownRow[];
+  readonly view: LogView;
   readonly follows: boolean;
   readonly onOpen: (entry: EntryRow) => void;
   readonly onAtEnd: (is: boolean) => void;
 }
 
-export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Element {
+export function LogList({ ref, rows, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
   const scroll = useLogScroll(rows, follows, onAtEnd);
   const { element, rowPx, look, toEnd } = scroll;
   const [active, setActive] = useState(0);
@@ -52,15 +57,15 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
   const top = rows[Math.floor(scroll.top / rowPx)];
   return (
     <>
-      <p class="note day">{top?.kind === 'entry' ? dayText(top.timestampMs) : '\u00a0'}</p>
+      <p class="note day">{dayOf(top)}</p>
       <div
         ref={element}
-        class="rows"
+        class={`rows ${view}`}
         role="listbox"
-        aria-label="Log entries"
+        aria-label={text.log.entries}
         tabIndex={0}
         aria-activedescendant={drawn.some(({ id }) => id === active) ? rowId(active) : undefined}
-        data-count={rows.length}
+        data-count={rows.filter(({ kind }) => kind !== 'event').length}
         onScroll={look}
         onKeyDown={onKeyDown}
       >
@@ -85,6 +90,11 @@ export function LogList({ ref, rows, follows, onOpen, onAtEnd }: Props): JSX.Ele
   );
 }
 
+function dayOf(row: ShownRow | undefined): string {
+  if (row === undefined || row.kind === 'gap') return '\u00a0';
+  return dayText(row.kind === 'entry' ? row.timestampMs : row.event.timestampMs);
+}
+
 /** undefined: the key is none that moves. */
 function nextRow(key: string, current: number, count: number, page: number): number | undefined {
   const last = count - 1;
@@ -106,15 +116,8 @@ const SHOWN_BYTES = 128;
 
 const rowId = (id: number): string => `row-${id}`;
 
-const marks: Readonly<Record<EntryRow['clock'], readonly [string, string]>> = {
-  known: ['', ''],
-  unknown: ['', ''],
-  notSet: ['?', 'the clock was not set'],
-  corrected: ['~', 'time corrected later'],
-};
-
 function LogRow(props: {
-  row: Row;
+  row: ShownRow;
   topPx: number;
   index: number;
   count: number;
@@ -126,7 +129,7 @@ function LogRow(props: {
     <div
       id={rowId(row.id)}
       data-id={row.id}
-      class={`log-row ${row.kind === 'gap' ? 'gap' : row.dir}`}
+      class={`log-row ${row.kind === 'entry' ? row.dir : row.kind}`}
       role="option"
       aria-selected={props.isActive}
       aria-posinset={props.index + 1}
@@ -134,29 +137,29 @@ function LogRow(props: {
       style={{ top: `${props.topPx}px` }}
       onClick={props.onPick}
     >
-      {row.kind === 'gap' ? (
-        <span class="missing">
-          {plural(row.entries, 'entry is', 'entries are')} missing here{row.reason !== '' && `: ${row.reason}`}
-        </span>
-      ) : (
-        <Entry row={row} />
+      {row.kind === 'gap' && (
+        <span class="missing">{text.log.missing(plural(row.entries, 'entry is', 'entries are'), row.reason)}</span>
       )}
+      {row.kind === 'event' && <Happened event={row.event} />}
+      {row.kind === 'entry' && <Entry row={row} />}
     </div>
   );
 }
 
-function Entry({ row }: { row: EntryRow }): JSX.Element {
-  const [mark, meaning] = marks[row.clock];
+function Happened({ event }: { event: LineEvent }): JSX.Element {
   return (
     <>
-      <span class="time">
-        {timeText(row.timestampMs)}
-        <b title={meaning}>
-          {mark}
-          {meaning !== '' && <span class="unseen">{meaning}</span>}
-        </b>
-      </span>
-      <span class="dir">{row.dir === 'rx' ? 'RX' : 'TX'}</span>
+      <Time ms={event.timestampMs} clock={event.clock} />
+      <span class="event">{text.log.event(event)}</span>
+    </>
+  );
+}
+
+function Entry({ row }: { row: EntryRow }): JSX.Element {
+  return (
+    <>
+      <Time ms={row.timestampMs} clock={row.clock} />
+      <span class="dir">{row.dir.toUpperCase()}</span>
       <span class="hex">{hexText(row.bytes, SHOWN_BYTES)}</span>
       <span class="text">
         {visibleText(row.bytes, SHOWN_BYTES)}
@@ -166,9 +169,22 @@ function Entry({ row }: { row: EntryRow }): JSX.Element {
   );
 }
 
+function Time({ ms, clock }: { ms: number; clock: EntryRow['clock'] }): JSX.Element {
+  const [mark, meaning] = text.log.clockMarks[clock];
+  return (
+    <span class="time">
+      {timeText(ms)}
+      <b title={meaning}>
+        {mark}
+        {meaning !== '' && <span class="unseen">{meaning}</span>}
+      </b>
+    </span>
+  );
+}
+
 // The scroll position of a list of rows of one height: it stays at the reader's row, or at the end.
 
-function useLogScroll(rows: readonly Row[], follows: boolean, onAtEnd: (is: boolean) => void) {
+function useLogScroll(rows: readonly ShownRow[], follows: boolean, onAtEnd: (is: boolean) => void) {
   const element = useRef<HTMLDivElement>(null);
   // One line; on narrow or touched screens two lines and a finger's height: as in log.css.
   const rowPx = useMedia('(min-width: 900px) and (pointer: fine)') ? 30 : 52;

@@ -1,408 +1,245 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
-import { systemClock } from '../../../shared/base/clock.ts';
-import { msOfLocalTime } from '../../../shared/base/instant.ts';
-import type { LineStatus } from '../../../shared/gen/http.ts';
-import { dumpLines } from '../../bytes.ts';
-import { countText, dayText, fieldText, plural, timeText } from '../../format.ts';
-import { type FeedState, LogFeed } from '../../log-feed.ts';
-import { localProblem, type Problem, ProblemError, problemFrom } from '../../problem.ts';
-import {
-  type EntryRow,
-  everything,
-  filterFor,
-  MAX_ROWS,
-  olderRows,
-  PAGE_ENTRIES,
-  pageTaker,
-  type ReadRows,
-  type Row,
-  RowBuffer,
-  type Wanted,
-} from '../../rows.ts';
-import { messagesOf } from '../../stream.ts';
-import type { Api } from '../api.ts';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { countText, plural } from '../../format.ts';
+import type { FeedState } from '../../log-feed.ts';
+import { type EntryRow, everything, filterFor, type Wanted, withEvents } from '../../rows.ts';
+import { text } from '../../text.ts';
+import { hashOf, placeOf, withQuery } from '../../views.ts';
 import { useLine } from '../line-status.tsx';
-import { Button, Dialog, Dump, Facts, ProblemBox, Section, Select, TextField } from '../parts.tsx';
-import { useSession } from '../session.ts';
-import { LogList, type LogListHandle } from './log-list.tsx';
+import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
+import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
+import { LogList, type LogListHandle, type LogView } from './log-list.tsx';
+import { type Log, useEvents, useLog } from './log-model.ts';
 
 export function LogPanel(): JSX.Element {
   const log = useLog();
-  const [wanted, setWanted] = useState<Wanted>(everything);
+  const events = useEvents();
+  const [{ jumpMs, ...wanted }, want] = useAddress();
+  const [view, setView] = useView();
   const [shown, show] = useState<EntryRow>();
   const [jumps, setJumps] = useState(false);
   const [atEnd, setAtEnd] = useState(true);
+  // On a phone the log is what the technician came for.
+  const isWide = useMedia('(min-width: 700px)');
+  const [finds, setFinds] = useState(filterFor(wanted).narrows);
   const list = useRef<LogListHandle>(null);
-  const filter = useMemo(() => filterFor(wanted), [wanted]);
+  const filter = useMemo(() => filterFor(wanted), [wanted.dir, wanted.text, wanted.as]);
   const { rows, version } = log.buffer;
-  const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
   const isPaused = log.feed.is === 'paused';
+  const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
+  const between = useMemo(
+    // What matches a text is shown alone.
+    () => (wanted.text === '' ? withEvents(seen, events, !isPaused) : seen),
+    [seen, events, wanted.text, isPaused],
+  );
+  const jump = (sinceMs: number): void => {
+    want({ ...wanted, jumpMs: sinceMs });
+    log.pages.jump(sinceMs);
+  };
+  const jumpNow = useRef(log.pages.jump);
+  jumpNow.current = log.pages.jump;
+  useEffect(() => {
+    // At the begin, and for a link that is opened in this page.
+    const enter = (): void => {
+      const place = placeOf(location.hash);
+      if (place?.section !== 'line' || Object.keys(place.query).length === 0) return;
+      const next = addressOf(place.query);
+      want(next);
+      if (next.jumpMs > 0) jumpNow.current(next.jumpMs);
+    };
+    enter();
+    addEventListener('hashchange', enter);
+    return () => removeEventListener('hashchange', enter);
+  }, []);
   const toNewest = (): void => {
+    want({ ...wanted, jumpMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
 
   return (
-    <Section title="Log" class="log" actions={<FeedBadge feed={log.feed} />}>
+    <Section title={text.log.title} class="log" actions={<FeedBadge feed={log.feed} />}>
       <FeedProblem feed={log.feed} onAgain={log.resume} />
       <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
-      <Filters wanted={wanted} fault={filter.fault} onChange={setWanted} />
-      <div class="row log-tools">
-        {isPaused ? (
-          <Button text="Resume" class="main" onClick={toNewest} />
-        ) : (
-          <Button text="Pause" onClick={log.pause} />
-        )}
-        <Button
-          text={log.pages.busy ? 'Loading…' : 'Older'}
-          disabled={log.atStart || log.pages.busy}
-          onClick={() => log.pages.older()}
-        />
-        {isPaused && log.behind > 0 && <Button text="Newer" disabled={log.pages.busy} onClick={log.pages.newer} />}
-        <Button text="Jump to…" disabled={log.pages.busy} onClick={() => setJumps(true)} />
-        {!isPaused && !atEnd && <Button text="Newest" onClick={toNewest} />}
-        <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
-      </div>
-      <LogList ref={list} rows={seen} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
-      <p class="note legend">
-        <b>?</b> the clock was not set <b>~</b> its time was corrected later. Enter opens an entry.
-      </p>
-      {jumps && (
-        <JumpDialog
-          near={log.buffer.rows}
-          onJump={(sinceMs) => log.pages.jump(sinceMs)}
-          onClose={() => setJumps(false)}
+      {(isWide || finds) && (
+        <Filters
+          wanted={wanted}
+          view={view}
+          fault={filter.fault}
+          onChange={(next) => want({ ...next, jumpMs })}
+          onView={setView}
         />
       )}
+      <div class="row log-tools">
+        <Tools log={log} onResume={toNewest} onJump={() => setJumps(true)} />
+        {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
+        {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
+        <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
+      </div>
+      <LogList ref={list} rows={between} view={view} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
+      <p class="note legend">
+        <b>?</b> {text.log.legend[0]} <b>~</b> {text.log.legend[1]}
+      </p>
+      {jumps && <JumpDialog near={log.buffer.rows} onJump={jump} onClose={() => setJumps(false)} />}
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>
   );
 }
 
-function countLine(log: Log, seen: number, narrows: boolean): string {
-  const all = log.buffer.rows.length;
-  const count = narrows ? `${countText(seen)} of ${plural(all, 'row')}` : plural(all, 'row');
-  return log.feed.is === 'paused' && log.behind > 0 ? `${count}, ${countText(log.behind)} newer` : count;
+function Tools(props: { log: Log; onResume: () => void; onJump: () => void }): JSX.Element {
+  const { feed, pages, behind, atStart, pause } = props.log;
+  const isPaused = feed.is === 'paused';
+  return (
+    <>
+      {isPaused ? (
+        <Button text={text.log.resume} class="main" onClick={props.onResume} />
+      ) : (
+        <Button text={text.log.pause} onClick={pause} />
+      )}
+      <Button
+        text={pages.busy ? text.log.loading : text.log.older}
+        disabled={atStart || pages.busy}
+        onClick={() => pages.older()}
+      />
+      {isPaused && behind > 0 && <Button text={text.log.newer} disabled={pages.busy} onClick={pages.newer} />}
+      <Button text={text.log.jumpTo} disabled={pages.busy} onClick={props.onJump} />
+    </>
+  );
 }
 
-const badges: Readonly<Record<FeedState['is'], readonly [string, string]>> = {
-  live: ['Live', 'good'],
-  stale: ['No data', 'bad'],
-  connecting: ['Connecting', 'idle'],
-  waiting: ['Disconnected', 'bad'],
-  paused: ['Paused', 'idle'],
-  refused: ['Refused', 'bad'],
+interface Address extends Wanted {
+  /** The time that the log is shown from; 0: it is followed. */
+  readonly jumpMs: number;
+}
+
+/** What is searched for, and where in the log one is: in the address, so that a link can be sent. */
+function useAddress(): readonly [Address, (next: Address) => void] {
+  const [address, setAddress] = useState(() => addressOf(placeOf(location.hash)?.query ?? {}));
+  const want = (next: Address): void => {
+    setAddress(next);
+    const { dir, as, jumpMs } = next;
+    const query = {
+      dir: dir === everything.dir ? '' : dir,
+      text: next.text,
+      as: as === everything.as || next.text === '' ? '' : as,
+      at: jumpMs === 0 ? '' : String(jumpMs),
+    };
+    // No view of its own to go back to with each letter that is typed.
+    history.replaceState(null, '', withQuery(hashOf('line'), query));
+  };
+  return [address, want];
+}
+
+function addressOf({ dir, text: typed = '', as, at }: Readonly<Record<string, string>>): Address {
+  return {
+    dir: dir === 'rx' || dir === 'tx' ? dir : 'all',
+    text: typed,
+    as: as === 'hex' ? 'hex' : 'text',
+    jumpMs: Math.max(0, Number(at) || 0),
+  };
+}
+
+const VIEW_KEY = 'lineside.log.view';
+const views = ['both', 'text', 'hex'] as const satisfies readonly LogView[];
+
+/** The choice of this browser. It may forbid the storage: then the choice lasts until the page is reloaded. */
+function useView(): readonly [LogView, (view: LogView) => void] {
+  const [view, setView] = useState<LogView>(() => {
+    try {
+      return views.find((one) => one === localStorage.getItem(VIEW_KEY)) ?? 'both';
+    } catch {
+      return 'both';
+    }
+  });
+  const choose = (next: LogView): void => {
+    setView(next);
+    try {
+      localStorage.setItem(VIEW_KEY, next);
+    } catch {
+      // Kept in memory only.
+    }
+  };
+  return [view, choose];
+}
+
+function countLine(log: Log, seen: number, narrows: boolean): string {
+  const all = plural(log.buffer.rows.length, 'row');
+  const count = narrows ? text.log.someOf(countText(seen), all) : all;
+  return log.feed.is === 'paused' && log.behind > 0 ? `${count}, ${text.log.newerRows(countText(log.behind))}` : count;
+}
+
+const looks: Readonly<Record<FeedState['is'], string>> = {
+  live: 'good',
+  stale: 'bad',
+  connecting: 'idle',
+  waiting: 'bad',
+  paused: 'idle',
+  refused: 'bad',
 };
 
 function FeedBadge({ feed }: { feed: FeedState }): JSX.Element {
   const { value, isFresh } = useLine();
-  const [words, usual] = badges[feed.is];
+  const usual = looks[feed.is];
   // A log that is followed says nothing good of a port that is not open, or not known to be.
   const look = usual === 'good' && !(isFresh && value?.portState === 'open') ? 'idle' : usual;
   return (
     <span id="feed" data-feed={feed.is} class={`badge ${look}`} role="status">
-      <span class="unseen">Log: </span>
-      {words}
+      <span class="unseen">{text.log.label}</span>
+      {text.log.states[feed.is]}
     </span>
   );
 }
 
 function FeedProblem({ feed, onAgain }: { feed: FeedState; onAgain: () => void }): JSX.Element | null {
   if (feed.is === 'waiting')
-    return (
-      <ProblemBox problem={{ ...feed.problem, hint: feed.problem.hint || 'The page tries again automatically.' }} />
-    );
+    return <ProblemBox problem={{ ...feed.problem, hint: feed.problem.hint || text.log.again }} />;
   if (feed.is !== 'refused') return null;
   return (
     <>
       <ProblemBox problem={feed.problem} />
-      <Button text="Try again" onClick={onAgain} />
+      <Button text={text.log.tryAgain} onClick={onAgain} />
     </>
   );
 }
 
-function Filters(props: { wanted: Wanted; fault: string; onChange: (wanted: Wanted) => void }): JSX.Element {
+function Filters(props: {
+  wanted: Wanted;
+  view: LogView;
+  fault: string;
+  onChange: (wanted: Wanted) => void;
+  onView: (view: LogView) => void;
+}): JSX.Element {
   const { wanted, onChange } = props;
   return (
     <div class="row filters">
       <Select
-        label="Direction"
+        label={text.log.direction}
         value={wanted.dir}
-        options={[
-          ['all', 'both'],
-          ['rx', 'received'],
-          ['tx', 'sent'],
-        ]}
+        options={(['all', 'rx', 'tx'] as const).map((dir) => [dir, text.log.directions[dir]] as const)}
         onChange={(dir) => onChange({ ...wanted, dir })}
       />
       <TextField
-        label="Search"
+        label={text.log.search}
         fault={props.fault}
         class="wide"
         input={{ type: 'search', class: 'mono' }}
         value={wanted.text}
-        onChange={(text) => onChange({ ...wanted, text })}
+        onChange={(typed) => onChange({ ...wanted, text: typed })}
       />
-      <Select label="As" value={wanted.as} options={['text', 'hex']} onChange={(as) => onChange({ ...wanted, as })} />
+      <Select
+        label={text.log.as}
+        value={wanted.as}
+        options={['text', 'hex']}
+        onChange={(as) => onChange({ ...wanted, as })}
+      />
+      <Select
+        label={text.log.show}
+        value={props.view}
+        options={views.map((view) => [view, text.log.views[view]] as const)}
+        onChange={props.onView}
+      />
     </div>
   );
-}
-
-const HOUR_MS = 3_600_000;
-
-function JumpDialog(props: {
-  near: readonly Row[];
-  onJump: (sinceMs: number) => void;
-  onClose: () => void;
-}): JSX.Element {
-  const [typed, setTyped] = useState(() => {
-    const last = props.near.findLast((row) => row.kind === 'entry');
-    return last?.kind === 'entry' ? fieldText(last.timestampMs - HOUR_MS) : '';
-  });
-  const [fault, setFault] = useState('');
-  const submit = (event: Event): void => {
-    event.preventDefault();
-    const ms = msOfLocalTime(typed);
-    if (!(ms > 0)) return setFault('Type a day and a time');
-    props.onJump(ms);
-    props.onClose();
-  };
-  return (
-    <Dialog title="Jump to a time" onClose={props.onClose}>
-      <form onSubmit={submit}>
-        <TextField
-          label="Time"
-          hint="In the time zone of this browser. The log is shown from the first entry of that time on, and does not move."
-          fault={fault}
-          input={{ type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' }}
-          value={typed}
-          onChange={setTyped}
-        />
-        <button type="submit" class="main">
-          Jump
-        </button>
-      </form>
-    </Dialog>
-  );
-}
-
-// One entry of the log, whole.
-
-const MAX_LINES = 512;
-const clocks = {
-  known: '',
-  unknown: '(clock unverified)',
-  notSet: '(the clock was not set)',
-  corrected: '(corrected when the clock was set)',
-} as const;
-
-function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void }): JSX.Element {
-  // 16 to a line want 600 px, 8 want 330.
-  const width = matchMedia('(min-width: 700px)').matches ? 16 : matchMedia('(min-width: 370px)').matches ? 8 : 4;
-  const lines = dumpLines(entry.bytes, width, MAX_LINES);
-  const hidden = entry.bytes.length - lines.length * width;
-  return (
-    <Dialog title={`Entry ${entry.id}`} leave="Close" onClose={onClose}>
-      <Facts
-        of={[
-          ['Direction', entry.dir === 'rx' ? 'received' : 'sent'],
-          ['Time', `${dayText(entry.timestampMs)} ${timeText(entry.timestampMs)} ${clocks[entry.clock]}`],
-          ['Size', plural(entry.bytes.length, 'byte')],
-          ...(entry.note === '' ? [] : [['Note', entry.note] as const]),
-        ]}
-      />
-      <Dump label="Bytes" wraps={false}>
-        {lines.join('')}
-      </Dump>
-      {hidden > 0 && <p class="note">{plural(hidden, 'more byte')}: the command line shows them, "lineside log".</p>}
-    </Dialog>
-  );
-}
-
-// The log as the page holds it: followed, paused, read further back. Draws at most once a frame, whatever comes.
-
-const notices = {
-  replaced: 'The log of the box was replaced by a new one: it begins again.',
-  lost: 'Entries are gone from the log: the newest are shown.',
-  behind: 'More entries came meanwhile than the page holds: the newest are shown.',
-  jump: '',
-} as const;
-const NOTHING_MORE = 'The log has no entry from there on.';
-
-type Log = ReturnType<typeof useLog>;
-
-function useLog() {
-  const { api } = useSession();
-  const line = useLine();
-  const [feed, setFeed] = useState<FeedState>({ is: 'connecting' });
-  const [notice, setNotice] = useState('');
-  const pages = usePages(api);
-  const [, redraw] = useReducer((count: number) => count + 1, 0);
-  const frame = useRef(0);
-  const draw = (): void => {
-    frame.current ||= requestAnimationFrame(() => {
-      frame.current = 0;
-      redraw(undefined);
-    });
-  };
-
-  const [buffer, reader] = useMemo(() => {
-    const rows = new RowBuffer();
-    const log = new LogFeed({
-      open: (query, signal) => api.stream(`/api/v1/line/log?${query}`, signal),
-      firstStoredId: async (signal) => (await api.get<LineStatus>('/api/v1/line', signal)).log.firstId,
-      clock: systemClock,
-      onState: setFeed,
-      onRows: (found) => {
-        rows.append(found);
-        draw();
-      },
-      onReset: (why) => {
-        pages.forget();
-        rows.clear();
-        setNotice(notices[why]);
-        draw();
-      },
-    });
-    return [rows, log] as const;
-  }, [api]);
-  useEffect(() => {
-    reader.start();
-    return () => reader.pause();
-  }, [reader]);
-
-  const lastId = Math.max(buffer.lastId, feed.is === 'paused' ? 0 : reader.afterId);
-  const firstStored = line.value?.log.firstId ?? 0;
-  const behind = Math.max(0, (line.value?.log.headId ?? 0) - lastId);
-  const resume = (): void => {
-    pages.leave();
-    // More than the page can hold: continue with the newest.
-    if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
-    else reader.startAfter(buffer.lastId);
-  };
-  const append = async (read: Promise<readonly Row[]>): Promise<void> => {
-    const found = await read;
-    setNotice(found.length === 0 ? NOTHING_MORE : '');
-    buffer.append(found);
-  };
-  return {
-    buffer,
-    feed,
-    /** New entries since the pause. */
-    behind,
-    /** The first entry of the log is in the buffer. */
-    atStart: buffer.firstId <= Math.max(1, firstStored, pages.startId),
-    pages: {
-      busy: pages.busy,
-      problem: pages.problem,
-      older(): void {
-        reader.pause();
-        pages.older(buffer, firstStored);
-      },
-      newer: () => pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}`, signal))),
-      jump(sinceMs: number): void {
-        reader.pause();
-        pages.forget();
-        buffer.clear();
-        setNotice('');
-        pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}`, signal)));
-      },
-    },
-    notice,
-    pause: () => reader.pause(),
-    resume,
-  };
-}
-
-// Rows of another place in the log, a page for each click.
-
-/** A page without data for so long is abandoned. */
-const PATIENCE_MS = 20_000;
-
-interface PageState {
-  readonly busy: boolean;
-  readonly problem: Problem | undefined;
-}
-
-const idle: PageState = { busy: false, problem: undefined };
-
-function usePages(api: Api) {
-  const [state, setState] = useState(idle);
-  const [startId, setStartId] = useState(0);
-  const loading = useRef<AbortController>(undefined);
-  const leave = (): void => {
-    loading.current?.abort();
-    setState(idle);
-  };
-  useEffect(() => () => loading.current?.abort(), []);
-  /** What `work` does after its signal has fired is of no use: its rows belong to another place. */
-  const load = (work: (signal: AbortSignal) => Promise<void>): void => {
-    loading.current?.abort();
-    const own = new AbortController();
-    loading.current = own;
-    setState({ busy: true, problem: undefined });
-    work(own.signal).then(
-      () => own.signal.aborted || setState(idle),
-      (error: unknown) => own.signal.aborted || setState({ busy: false, problem: problemFrom(error) }),
-    );
-  };
-  return {
-    ...state,
-    /** The first entry of the log; 0: not reached yet. */
-    startId,
-    load,
-    older(buffer: RowBuffer, firstStored: number): void {
-      const { firstId } = buffer;
-      load(async (signal) => {
-        const read: ReadRows = (after, limit, take) => readPage(api, `after=${after}&limit=${limit}`, signal, take);
-        const rows = await olderRows(read, firstId, firstStored);
-        signal.throwIfAborted();
-        if (rows.length === 0) setStartId(firstId);
-        buffer.prepend(rows);
-      });
-    },
-    /** Drops a page in flight: it belongs before the rows of its request only. */
-    leave,
-    /** The rows are of another log, or of another place in it. */
-    forget(): void {
-      leave();
-      setStartId(0);
-    },
-  };
-}
-
-/** `query`: where the page begins. */
-async function firstRows(api: Api, query: string, signal: AbortSignal): Promise<readonly Row[]> {
-  const { rows, take } = pageTaker();
-  await readPage(api, `${query}&limit=${PAGE_ENTRIES}`, signal, take);
-  signal.throwIfAborted();
-  return rows;
-}
-
-/** A page of the log, row by row as they come: a page of large entries is not held whole. */
-async function readPage(api: Api, query: string, signal: AbortSignal, take: (row: Row) => void): Promise<void> {
-  const silent = new AbortController();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const heard = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(() => silent.abort(), PATIENCE_MS);
-  };
-  heard();
-  try {
-    const ended = AbortSignal.any([signal, silent.signal]);
-    const pieces = await api.stream(`/api/v1/line/log?${query}&follow=false`, ended);
-    for await (const messages of messagesOf(pieces)) {
-      heard();
-      for (const message of messages) {
-        if (message.type === 'row') take(message.row);
-        // A page that ends with a reason is not whole.
-        if (message.type === 'end') throw new ProblemError(localProblem('The log was disconnected', message.message));
-      }
-    }
-  } finally {
-    clearTimeout(timer);
-  }
 }
