@@ -156,13 +156,15 @@ const event = (id: number, afterEntryId: number): LineEvent => {
 };
 
 describe('events of the line', () => {
-  const shown = (rows: readonly Row[], events: readonly LineEvent[], endsLog: boolean): string[] =>
-    withEvents(rows, events, endsLog).map((row) => (row.kind === 'event' ? `event ${row.event.id}` : String(row.id)));
+  const shown = (rows: readonly Row[], events: readonly LineEvent[], endsLog: boolean, held = rows): string[] =>
+    withEvents(rows, events, held, endsLog).map((row) =>
+      row.kind === 'event' ? `event ${row.event.id}` : String(row.id),
+    );
 
   it('stand behind the entry after which they happened, and in their order', () => {
     const events = [event(1, 0), event(2, 2), event(3, 2), event(4, 3)];
     assert.deepEqual(shown(entries(1, 3), events, true), ['event 1', '1', '2', 'event 2', 'event 3', '3', 'event 4']);
-    const rows = withEvents(entries(1, 3), events, true).map(({ id }) => id);
+    const rows = withEvents(entries(1, 3), events, entries(1, 3), true).map(({ id }) => id);
     assert.deepEqual(
       rows,
       [...new Set(rows)].sort((a, b) => a - b),
@@ -183,5 +185,13 @@ describe('events of the line', () => {
       '6',
       'event 2',
     ]);
+  });
+
+  it('are those of all rows that are held, however few of them are shown', () => {
+    const events = [event(1, 0), event(2, 100), event(3, 104), event(4, 900)];
+    assert.deepEqual(shown([], events, false, entries(100, 105)), ['event 2', 'event 3']);
+    assert.deepEqual(shown(entries(101, 101), events, false, entries(100, 105)), ['event 2', '101', 'event 3']);
+    assert.deepEqual(shown([], events, false), [], 'another place is being loaded');
+    assert.deepEqual(shown([], [event(1, 0)], true), ['event 1'], 'a log without an entry');
   });
 });

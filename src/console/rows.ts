@@ -125,13 +125,18 @@ function sizeOf(row: Row | undefined): number {
 const EVENTS_AT_ONE_PLACE = 4_096;
 
 /**
- * The rows with the events that belong between them. `endsLog`: no entry is behind the last row, so that what happened since then belongs
- * there.
+ * The rows with the events that belong between them. `held`: all rows of this place in the log, of which `rows` may be a few.
+ * `endsLog`: no entry is behind the last one, so that what happened since then belongs there.
  */
-export function withEvents(rows: readonly Row[], events: readonly LineEvent[], endsLog: boolean): readonly ShownRow[] {
-  const [first, last] = [rows[0], rows.at(-1)];
+export function withEvents(
+  rows: readonly Row[],
+  events: readonly LineEvent[],
+  held: readonly Row[],
+  endsLog: boolean,
+): readonly ShownRow[] {
+  const [first, last] = [held[0], held.at(-1)];
   const from = first === undefined ? 0 : (first.kind === 'gap' ? first.firstId : first.id) - 1;
-  const to = endsLog || last === undefined ? Number.POSITIVE_INFINITY : last.id;
+  const to = endsLog ? Number.POSITIVE_INFINITY : (last?.id ?? -1);
   const wanted = events.filter(({ afterEntryId }) => afterEntryId >= from && afterEntryId <= to);
   if (wanted.length === 0) return rows;
   const shown: ShownRow[] = [];

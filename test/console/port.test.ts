@@ -116,14 +116,20 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('Live', '#feed');
     await openSimulated(product.box);
     await opened.sees(/Port opened by local: /, '.rows');
-    assert.ok((await opened.page.$eval('.rows', (rows) => rows.getBoundingClientRect().top)) < 844 / 2);
+    // What stands above is as high as it gets: the port with its settings and a note.
+    await opened.sees('Virtual port', '.port');
+    const top = await opened.page.$eval('.rows', (rows) => rows.getBoundingClientRect().top);
+    assert.ok(top < 844 / 2, `the first row is at ${top} px`);
     await opened.click('button', 'Find…');
     await opened.choose('Show', 'text');
     await opened.choose('Direction', 'tx');
     await opened.fill('Search', 'no such');
     await opened.misses('Port opened', '.rows');
-    const link = await opened.page.evaluate(() => location.hash);
-    assert.equal(link, '#/line?dir=tx&text=no+such');
+    const link = '#/line?dir=tx&text=no+such';
+    assert.equal(await opened.page.evaluate(() => location.hash), link);
+    await opened.click('link', 'Health');
+    await opened.click('link', 'Line');
+    await opened.page.waitForFunction((kept) => location.hash === kept, {}, link);
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.find('field', 'Search');
     assert.deepEqual(

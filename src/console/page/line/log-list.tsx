@@ -17,13 +17,15 @@ export type LogView = 'both' | 'text' | 'hex';
 interface Props {
   readonly ref?: Ref<LogListHandle>;
   readonly rows: readonly ShownRow[];
+  /** How many there are, in words. */
+  readonly count: string;
   readonly view: LogView;
   readonly follows: boolean;
   readonly onOpen: (entry: EntryRow) => void;
   readonly onAtEnd: (is: boolean) => void;
 }
 
-export function LogList({ ref, rows, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
+export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
   const scroll = useLogScroll(rows, follows, onAtEnd);
   const { element, rowPx, look, toEnd } = scroll;
   const [active, setActive] = useState(0);
@@ -57,7 +59,10 @@ export function LogList({ ref, rows, view, follows, onOpen, onAtEnd }: Props): J
   const top = rows[Math.floor(scroll.top / rowPx)];
   return (
     <>
-      <p class="note day">{dayOf(top)}</p>
+      <p class="note day">
+        <span>{dayOf(top)}</span>
+        <span class="count">{count}</span>
+      </p>
       <div
         ref={element}
         class={`rows ${view}`}

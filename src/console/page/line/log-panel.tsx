@@ -30,23 +30,25 @@ export function LogPanel(): JSX.Element {
   const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
   const between = useMemo(
     // What matches a text is shown alone.
-    () => (wanted.text === '' ? withEvents(seen, events, !isPaused) : seen),
+    () => (wanted.text === '' ? withEvents(seen, events, rows, !isPaused) : seen),
     [seen, events, wanted.text, isPaused],
   );
   const jump = (sinceMs: number): void => {
     want({ ...wanted, jumpMs: sinceMs });
     log.pages.jump(sinceMs);
   };
-  const jumpNow = useRef(log.pages.jump);
-  jumpNow.current = log.pages.jump;
+  const now = useRef({ address: { ...wanted, jumpMs }, jump: log.pages.jump });
+  now.current = { address: { ...wanted, jumpMs }, jump: log.pages.jump };
   useEffect(() => {
     // At the begin, and for a link that is opened in this page.
     const enter = (): void => {
       const place = placeOf(location.hash);
-      if (place?.section !== 'line' || Object.keys(place.query).length === 0) return;
+      if (place?.section !== 'line') return;
+      // Back from another view, where nothing was forgotten.
+      if (Object.keys(place.query).length === 0) return want(now.current.address);
       const next = addressOf(place.query);
       want(next);
-      if (next.jumpMs > 0) jumpNow.current(next.jumpMs);
+      if (next.jumpMs > 0) now.current.jump(next.jumpMs);
     };
     enter();
     addEventListener('hashchange', enter);
@@ -76,9 +78,16 @@ export function LogPanel(): JSX.Element {
         <Tools log={log} onResume={toNewest} onJump={() => setJumps(true)} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
-        <p class="note count">{countLine(log, seen.length, filter.narrows)}</p>
       </div>
-      <LogList ref={list} rows={between} view={view} follows={!isPaused} onOpen={show} onAtEnd={setAtEnd} />
+      <LogList
+        ref={list}
+        rows={between}
+        count={countLine(log, seen.length, filter.narrows)}
+        view={view}
+        follows={!isPaused}
+        onOpen={show}
+        onAtEnd={setAtEnd}
+      />
       <p class="note legend">
         <b>?</b> {text.log.legend[0]} <b>~</b> {text.log.legend[1]}
       </p>
