@@ -129,7 +129,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     assert.equal(await opened.page.evaluate(() => location.hash), link);
     await opened.click('link', 'Health');
     await opened.click('link', 'Line');
-    await opened.page.waitForFunction((kept) => location.hash === kept, {}, link);
+    await until(link, () => opened.page.evaluate((kept) => location.hash === kept, link), LIMIT_MS);
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.find('field', 'Search');
     assert.deepEqual(
