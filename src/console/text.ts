@@ -65,7 +65,6 @@ export const text = {
     as: 'As',
     show: 'Show',
     views: { both: 'hex and text', text: 'text', hex: 'hex' },
-    rows: (count: string) => count,
     someOf: (seen: string, all: string) => `${seen} of ${all}`,
     newerRows: (count: string) => `${count} newer`,
     legend: ['the clock was not set', 'its time was corrected later. Enter opens an entry.'],

@@ -7,7 +7,7 @@ import { create, dictionary, expect, update } from '../e2e/hub-support.ts';
 import { browserMissing, closePages, LIMIT_MS } from './browser.ts';
 import { type Product, startProduct } from './product.ts';
 
-/** What a user of the interface may try in a record, a title, a key: shown as text, run by nobody. */
+/** What a user of the interface may try in a record, a title, a key: shown as text, never run. */
 const EVIL = '"><img src=x onerror="globalThis.evil=1">{{7*7}}';
 
 const schema = {

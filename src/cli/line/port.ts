@@ -1,12 +1,12 @@
 /** devices, open, close, settings, events, release, modem, break: the port, what it is open with, what happened to it, its other wires. */
-import { eventKinds, flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
+import { eventJson, eventKinds, flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
 import { type lineside, serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { CliFailure } from '../failure.ts';
 import { clockMark } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
-import { configJson, deviceJson, entryClockName } from '../output/json.ts';
+import { configJson, deviceJson } from '../output/json.ts';
 import { exact, localTime, utcTime, wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
@@ -256,7 +256,7 @@ async function showEvents(call: Call<Given<typeof eventsOptions>>): Promise<numb
   const { events } = await call.line(({ line }, options) => line.listEvents({ limit }, options));
   const heading = ['TIME', '', 'ENTRY', 'EVENT', 'BY', 'MORE'];
   const shown = events.length === 0 ? 'no events' : table(heading, events.map(eventRow), call.out.width);
-  return call.print({ events: events.map(eventJson) }, shown);
+  return call.print({ events: events.map(eventLine) }, shown);
 }
 
 function eventRow({ timestampMs, clock, afterEntryId, kind, by, detail }: lineside.v1.RecordedEvent): string[] {
@@ -266,18 +266,9 @@ function eventRow({ timestampMs, clock, afterEntryId, kind, by, detail }: linesi
   return [`${date} ${time}`.trim(), clockMark(clock), String(exact(afterEntryId)), ...texts];
 }
 
-function eventJson({ id, afterEntryId, timestampMs, clock, kind, by, detail }: lineside.v1.RecordedEvent) {
-  const known = entryClockName(clock);
-  return {
-    id: exact(id),
-    time: utcTime(timestampMs),
-    timestampMs: exact(timestampMs),
-    ...(known === '' ? {} : { clock: known }),
-    afterEntryId: exact(afterEntryId),
-    kind: eventKinds[kind] ?? 'unknown',
-    by,
-    detail,
-  };
+function eventLine(event: lineside.v1.RecordedEvent) {
+  const { clock, ...fields } = eventJson(event, exact);
+  return { ...fields, time: utcTime(event.timestampMs), ...(clock !== 'unknown' && { clock }) };
 }
 
 async function release(call: Call<object>): Promise<number> {

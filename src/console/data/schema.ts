@@ -28,7 +28,7 @@ const MAX_FIELDS = 100;
 const MAX_REFERENCES = 8;
 /** A longer list is typed. */
 const MAX_CHOICES = 200;
-/** Wider than a desk's screen helps nobody: the record shows the others. */
+/** More do not fit a desk's screen: the record shows the others. */
 const MAX_COLUMNS = 8;
 
 /** `[]`: the schema declares none, or there is no schema. */

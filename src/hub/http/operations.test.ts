@@ -56,3 +56,26 @@ it('rows that can never be published are dead letters, alert and audit records; 
   }
   assert.equal((await ask('GET', '/api/v1/admin/audit?limit=2')).json.nextCursor === null, false);
 });
+
+it('events that wait are listed with their reason, by dictionary and key, for an admin alone', async (t) => {
+  const broker = new FakeBroker();
+  broker.connected = false;
+  const { ask, call, tokens } = await startTestServer(t, {
+    outbox: (store) => {
+      const publisher = publisherOn(store, broker, systemClock);
+      return new Admin({ store, publisher, broker, topicOf: (scope) => `t.${scope}`, clock: systemClock });
+    },
+  });
+  const waiting = '/api/v1/admin/outbox/waiting';
+  await ask('POST', '/api/v1/dictionaries', { name: 'd', title: 'D', scope: 'PUBLIC' });
+  for (const businessKey of ['a', 'b'])
+    await ask('POST', '/api/v1/dictionaries/d/records', { businessKey, data: { a: 1 } });
+  const { json } = await ask('GET', `${waiting}?dictionary=d&businessKey=b`);
+  const [{ businessKey, topic, waitsFor, nextAttemptInSeconds } = {}, ...others] = json.items as readonly Readonly<
+    Record<string, unknown>
+  >[];
+  assert.deepEqual([businessKey, topic, waitsFor, nextAttemptInSeconds], ['b', 't.PUBLIC', 'broker', null]);
+  assert.deepEqual(others, []);
+  assert.deepEqual((await ask('GET', `${waiting}?dictionary=other`)).json.items, []);
+  assert.equal((await call('GET', waiting, { token: tokens.writer })).status, 403);
+});

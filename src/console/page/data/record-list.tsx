@@ -19,7 +19,7 @@ interface Filter {
   readonly which: 'valid' | 'all';
 }
 
-/** By dictionary: whoever comes back from a record finds the list as it was left. */
+/** By dictionary: after a record was shown, its list is as it was left. */
 const filters = new Map<string, Filter>();
 /** No request for each letter. */
 const TYPED_MS = 300;

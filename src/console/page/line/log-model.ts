@@ -118,8 +118,10 @@ export function useEvents(): readonly LineEvent[] {
   // More came at once than the newest are, or the log was replaced and they are counted from 1 again.
   const isBroken = first > last + 1 || (newer.at(-1)?.id ?? 0) < last;
   useEffect(() => {
-    if (isBroken && all.value !== undefined) all.reload();
-  }, [isBroken]);
+    // With each answer to the other request, so that a box that refuses is not asked without a pause.
+    const isMissing = all.value === undefined && all.problem !== undefined;
+    if (isMissing || (isBroken && all.value !== undefined)) all.reload();
+  }, [newest.value]);
   return useMemo(() => [...older.filter(({ id }) => id < first || first === 0), ...newer], [older, newer]);
 }
 

@@ -135,8 +135,12 @@ function useAddress(): readonly [Address, (next: Address) => void] {
       as: as === everything.as || next.text === '' ? '' : as,
       at: jumpMs === 0 ? '' : String(jumpMs),
     };
-    // No view of its own to go back to with each letter that is typed.
-    history.replaceState(null, '', withQuery(hashOf('line'), query));
+    try {
+      // No view of its own to go back to with each letter that is typed.
+      history.replaceState(null, '', withQuery(hashOf('line'), query));
+    } catch {
+      // A browser may refuse many changes within seconds: the address is right again after the next one.
+    }
   };
   return [address, want];
 }

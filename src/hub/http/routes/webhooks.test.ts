@@ -242,6 +242,13 @@ describe('deliveries over HTTP', () => {
     ]);
   });
 
+  it('are counted by how they ended, for an admin alone', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    const results = (token: string | undefined) => call('GET', `${hooks}/results`, { token });
+    assert.deepEqual((await results(tokens.admin)).json, { since: null, deliveries: 0, subscriptions: [] });
+    assert.equal((await results(tokens.writer)).status, 403);
+  });
+
   it('are read with every attempt, and with their text by those whose scopes are open', async (t) => {
     const { ask, call, tokens, webhooks } = await startTestServer(t);
     const id = webhooks.sent[0]?.deliveryId ?? '';
