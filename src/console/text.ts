@@ -36,6 +36,29 @@ export const text = {
     noRole: 'The token has no role.',
     noView: (roles: readonly string[]) => `The roles of the token (${roles.join(', ')}) open no view of this console.`,
     openedBy: 'Views are opened by viewer, operator, reader, writer and admin.',
+    port: 'Port',
+    portStates: {
+      unknown: 'unknown',
+      closed: 'closed',
+      opening: 'opening',
+      open: 'open',
+      lost: 'lost',
+      reopening: 'reconnecting',
+      closing: 'closing',
+    },
+    asking: 'asking…',
+    noAnswer: 'no answer',
+    received: (ago: string) => `received ${ago}`,
+    sent: (ago: string) => `sent ${ago}`,
+    nothingYet: 'nothing yet',
+    ago: (age: string) => `${age} ago`,
+  },
+  alerts: {
+    title: 'Alerts',
+    none: 'Nothing is wrong.',
+    unknown: 'alerts unknown',
+    count: (count: number) => (count === 0 ? 'no alerts' : count === 1 ? '1 alert' : `${count} alerts`),
+    since: (age: string) => `for ${age}`,
   },
   log: {
     title: 'Log',
@@ -115,10 +138,20 @@ export const text = {
       disconnected: 'The log was disconnected',
     },
   },
-  /** Every table. */
-  table: {
+  /** Dialogs, forms and lists of all views. */
+  parts: {
+    reason: 'Reason',
+    reasonHint: 'It is kept with the change.',
+    cancel: 'Cancel',
+    close: 'Close',
+    discardQuestion: 'Discard what was typed?',
+    discard: 'Discard',
+    keepEditing: 'Keep editing',
     loading: 'Loading…',
     more: 'Show more',
+  },
+  /** Every table. */
+  table: {
     select: 'Select',
     selectRow: (name: string) => `Select ${name}`,
     selectAll: 'Select all that are shown',

@@ -2,7 +2,8 @@
 import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Alert } from '../../shared/gen/http.ts';
-import { durationText, plural } from '../format.ts';
+import { durationText } from '../format.ts';
+import { text } from '../text.ts';
 import { hashOf } from '../views.ts';
 import { type Loaded, useLoaded } from './loading.ts';
 import { ProblemBox, Section } from './parts.tsx';
@@ -28,9 +29,7 @@ export function AlertLink(): JSX.Element | null {
   const worst = (['critical', 'warning'] as const).find((one) => items?.some(({ severity }) => severity === one));
   return (
     <a class={`badge ${looks[worst ?? 'info']}`} href={hashOf('health')}>
-      <span>
-        {items === undefined ? 'alerts unknown' : items.length === 0 ? 'no alerts' : plural(items.length, 'alert')}
-      </span>
+      <span>{items === undefined ? text.alerts.unknown : text.alerts.count(items.length)}</span>
     </a>
   );
 }
@@ -40,15 +39,15 @@ export function AlertList(): JSX.Element | null {
   if (alerts === undefined) return null;
   const { value, isFresh, problem } = alerts;
   return (
-    <Section title="Alerts" class="alerts">
+    <Section title={text.alerts.title} class="alerts">
       <ProblemBox problem={problem} />
-      {isFresh && value?.items.length === 0 && <p class="good">Nothing is wrong.</p>}
+      {isFresh && value?.items.length === 0 && <p class="good">{text.alerts.none}</p>}
       {value !== undefined && value.items.length > 0 && (
         <ul class="plain">
           {value.items.map((alert) => (
             <li key={`${alert.name} ${alert.summary}`}>
-              <span class={`badge ${looks[alert.severity]}`}>{alert.severity}</span> <strong>{alert.name}</strong>{' '}
-              {alert.summary} <span class="note">for {durationText(alert.forSeconds)}</span>
+              <span class={`badge ${looks[alert.severity]}`}>{alert.severity}</span> <strong>{alert.summary}</strong>{' '}
+              <small>{alert.name}</small> <span class="note">{text.alerts.since(durationText(alert.forSeconds))}</span>
             </li>
           ))}
         </ul>

@@ -3,6 +3,7 @@ import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { LineStatus } from '../../shared/gen/http.ts';
 import { durationText } from '../format.ts';
+import { text } from '../text.ts';
 import { type Loaded, useLoaded } from './loading.ts';
 
 const EVERY_MS = 2_000;
@@ -27,7 +28,7 @@ export function useLine(): Loaded<LineStatus> {
 }
 
 export function portWords(state: LineStatus['portState']): string {
-  return state === 'reopening' ? 'reconnecting' : state;
+  return text.shell.portStates[state];
 }
 
 export function PortBadge(): JSX.Element | null {
@@ -39,8 +40,8 @@ export function PortBadge(): JSX.Element | null {
   const look = isAsking ? 'idle' : state === 'open' ? 'good' : state === 'lost' || state === 'unknown' ? 'bad' : 'idle';
   return (
     <span class={`badge ${look}`} role="status">
-      <span class="unseen">Port </span>
-      {isAsking ? 'asking…' : state === 'unknown' ? 'no answer' : portWords(state)}
+      <span class="unseen">{text.shell.port} </span>
+      {isAsking ? text.shell.asking : state === 'unknown' ? text.shell.noAnswer : portWords(state)}
     </span>
   );
 }
@@ -53,14 +54,14 @@ export function LinePulse(): JSX.Element | null {
   return (
     <span class="pulse">
       {effective && <span>{settingsText(effective)}</span>}
-      <span>received {agoText(counters.rxBytes, receivedAgeMs)}</span>
-      <span>sent {agoText(counters.txBytes, sentAgeMs)}</span>
+      <span>{text.shell.received(agoText(counters.rxBytes, receivedAgeMs))}</span>
+      <span>{text.shell.sent(agoText(counters.txBytes, sentAgeMs))}</span>
     </span>
   );
 }
 
 function agoText(bytes: number, ageMs: number): string {
-  return bytes === 0 ? 'nothing yet' : `${durationText(ageMs / 1_000)} ago`;
+  return bytes === 0 ? text.shell.nothingYet : text.shell.ago(durationText(ageMs / 1_000));
 }
 
 const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;

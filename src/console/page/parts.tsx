@@ -2,6 +2,7 @@
 import type { ButtonHTMLAttributes, ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../problem.ts';
+import { text } from '../text.ts';
 import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
 
 export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.Element | null {
@@ -84,7 +85,7 @@ export function TextField(
 }
 
 export function ReasonField(props: { hint: string; value: string; onChange: (reason: string) => void }): JSX.Element {
-  return <TextField label="Reason" input={{ autoCapitalize: 'on', spellcheck: true }} {...props} />;
+  return <TextField label={text.parts.reason} input={{ autoCapitalize: 'on', spellcheck: true }} {...props} />;
 }
 
 export function Select<T extends string>(props: {
@@ -116,10 +117,10 @@ export function Select<T extends string>(props: {
   );
 }
 
-export function Button({ text, ...attributes }: ButtonHTMLAttributes & { text: string }): JSX.Element {
+export function Button({ text: words, ...attributes }: ButtonHTMLAttributes & { text: string }): JSX.Element {
   return (
     <button type="button" {...attributes}>
-      {text}
+      {words}
     </button>
   );
 }
@@ -174,8 +175,8 @@ export function focusHeading(): void {
 export function Dialog(props: {
   title: string;
   /** The text of the button that only closes it. */
-  leave?: 'Cancel' | 'Close';
-  /** Something was typed: Esc asks before it discards that. */
+  leave?: string;
+  /** Something was typed: leaving asks before it discards that. */
   typed?: boolean;
   onClose: () => void;
   children: ComponentChildren;
@@ -213,14 +214,14 @@ export function Dialog(props: {
     >
       <div class="card-head">
         <h2 id={id}>{props.title}</h2>
-        <Button text={props.leave ?? 'Cancel'} class="quiet" onClick={onClose} />
+        <Button text={props.leave ?? text.parts.cancel} class="quiet" onClick={leave} />
       </div>
       {asks && (
         <div class="problem" role="alert">
-          <p>Discard what was typed?</p>
+          <p>{text.parts.discardQuestion}</p>
           <div class="buttons">
-            <Button text="Discard" class="danger" onClick={onClose} />
-            <Button text="Keep editing" onClick={() => setAsks(false)} />
+            <Button text={text.parts.discard} class="danger" onClick={onClose} />
+            <Button text={text.parts.keepEditing} onClick={() => setAsks(false)} />
           </div>
         </div>
       )}
@@ -246,7 +247,7 @@ export function ReasonDialog(props: {
     <Dialog title={props.title} typed={reason !== ''} onClose={props.onClose}>
       <Form doing={doing} action={props.action} danger={props.danger === true} onSubmit={submit}>
         <p>{props.text}</p>
-        <ReasonField hint="It is kept with the change." value={reason} onChange={setReason} />
+        <ReasonField hint={text.parts.reasonHint} value={reason} onChange={setReason} />
       </Form>
     </Dialog>
   );
@@ -292,13 +293,13 @@ export function Done({ children }: { children: string }): JSX.Element {
   );
 }
 
-/** A requested value: its problem, the last answer, or "Loading…" until there is one of these. */
+/** A requested value: its problem, the last answer, or a note until there is one of these. */
 export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => ComponentChildren }): JSX.Element {
   const { value, problem } = props.of;
   return (
     <>
       <ProblemBox problem={problem} />
-      {value === undefined && problem === undefined && <p class="note">Loading…</p>}
+      {value === undefined && problem === undefined && <p class="note">{text.parts.loading}</p>}
       {value !== undefined && props.children(value)}
     </>
   );
@@ -311,8 +312,8 @@ export function Items<T>(props: { of: Paged<T>; none: string; children: (item: T
     <>
       <ProblemBox problem={problem} />
       <ul class="items">{items?.map(props.children)}</ul>
-      {items === undefined && problem === undefined && <p class="note">Loading…</p>}
-      {hasMore && <Button text="Show more" onClick={more} />}
+      {items === undefined && problem === undefined && <p class="note">{text.parts.loading}</p>}
+      {hasMore && <Button text={text.parts.more} onClick={more} />}
       {items?.length === 0 && !hasMore && <p class="note">{props.none}</p>}
     </>
   );

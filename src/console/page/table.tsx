@@ -39,9 +39,9 @@ export function Table<T>(props: TableProps<T>): JSX.Element {
   return (
     <>
       <ProblemBox problem={problem} />
-      {items === undefined && problem === undefined && <p class="note">{text.table.loading}</p>}
+      {items === undefined && problem === undefined && <p class="note">{text.parts.loading}</p>}
       {items !== undefined && items.length > 0 && <Rows {...props} items={items} />}
-      {hasMore && <Button text={text.table.more} onClick={more} />}
+      {hasMore && <Button text={text.parts.more} onClick={more} />}
       {items?.length === 0 && !hasMore && <p class="note">{props.none}</p>}
     </>
   );
