@@ -157,6 +157,13 @@ export const text = {
     selectAll: 'Select all that are shown',
     selected: (count: number) => `${count} selected`,
   },
+  /** Text that was typed into a form and not saved. */
+  unsaved: {
+    isKept: 'Text that was typed here is not saved.',
+    isShown: 'This text was typed earlier and is not saved.',
+    resume: 'Resume editing…',
+    tooLarge: 'This text is too large to be kept over a reload of the page.',
+  },
   data: {
     title: 'Data',
     dictionaries: 'Dictionaries',
@@ -209,5 +216,23 @@ export const text = {
     dataHint: 'A JSON object',
     reasonHint: 'It is kept with the version.',
     notJson: 'This is JSON, but no object: { … }',
+    unsavedRecords: 'Not saved: ',
+    conflict: {
+      title: 'The record was changed meanwhile',
+      changed: (by: string, at: string, version: number) =>
+        `${by} saved version ${version} at ${at}. Your text is below.`,
+      closed: (by: string, at: string) => `${by} closed the record at ${at}. Saving opens it again.`,
+      differences: 'Differences',
+      noDifference: 'Your text and the box have the same data.',
+      field: 'Field',
+      before: (version: number) => `Version ${version}`,
+      theirs: (version: number) => `On the box (version ${version})`,
+      mine: 'Your text',
+      both: 'changed by both',
+      missing: '–',
+      keepMine: 'Keep my text',
+      takeTheirs: 'Take the data of the box',
+      choose: 'Choose which data to go on with, then save.',
+    },
   },
 } as const;

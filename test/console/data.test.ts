@@ -4,7 +4,7 @@ import { afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { create, dictionary, expect, update } from '../e2e/hub-support.ts';
-import { browserMissing, closePages, LIMIT_MS } from './browser.ts';
+import { assertAccessible, browserMissing, closePages, LIMIT_MS } from './browser.ts';
 import { type Product, startProduct } from './product.ts';
 
 /** What a user of the interface may try in a record, a title, a key: shown as text, never run. */
@@ -130,12 +130,72 @@ describe('the console: data', { skip: browserMissing }, () => {
     await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
   });
 
-  test('a change on top of a version that is not the newest is refused, and says so', async () => {
+  test('what was typed is offered again after another view and a reload, until it is discarded; nothing stays after sign-out', async () => {
     const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
-    await opened.find('heading', 'Version 1');
-    await update(api, 'site.rooms', 'room 12/a', 1, { name: 'Office', floor: 3 });
+    const kept = 'Text that was typed here is not saved.';
+    const data = async (): Promise<unknown> =>
+      (await opened.find('field', 'Data')).evaluate((one) => (one as HTMLTextAreaElement).value);
     await opened.click('button', 'Change…');
+    const before = await data();
+    await opened.fill('Data', '{"name": "Half');
+    await opened.page.reload();
+    await opened.sees(kept, 'main');
+    await opened.click('link', 'site.rooms');
+    await opened.sees('Not saved: room 12/a', 'main');
+    await opened.misses(kept, 'main');
+    await opened.click('link', 'room 12/a');
+    await opened.click('button', 'Resume editing…');
+    assert.equal(await data(), '{"name": "Half');
+    await opened.click('button', 'Cancel');
+    await opened.sees('Discard what was typed?', 'dialog');
+    await opened.click('button', 'Keep editing');
+    await assertAccessible(opened, 'record form with text of an earlier time');
+    // The one of the note.
+    await opened.click('button', 'Discard');
+    assert.equal(await data(), before);
+    await opened.fill('Data', '{"name": "Second');
+    await opened.page.keyboard.press('Escape');
+    await opened.click('button', 'Discard');
+    await opened.sees('Version 1', 'main');
+    await opened.misses(kept, 'main');
+    await opened.click('button', 'Change…');
+    assert.equal(await data(), before);
+    await opened.fill('Reason', 'third');
+    await opened.page.reload();
+    await opened.sees(kept, 'main');
+    await opened.click('button', 'Sign out');
+    await opened.find('button', 'Sign in');
+    assert.equal(await opened.page.evaluate(() => sessionStorage.length), 0);
+  });
+
+  test('if another user was faster, both changes are shown field by field, and one is chosen', async () => {
+    await create(api, 'site.rooms', 'contested', { name: 'Hall', floor: 1, heated: true });
+    const opened = await product.enter('clerk', '#/data/site.rooms/contested', { width: 390, height: 780 });
+    await opened.click('button', 'Change…');
+    await opened.fill('Data', '{"name": "Lab", "floor": 2, "heated": true}');
+    await update(api, 'site.rooms', 'contested', 1, { name: EVIL, floor: 1, heated: true });
     await opened.click('button', 'Save');
-    await opened.sees('The version has changed meanwhile', 'dialog .problem');
+    await opened.sees(/The record was changed meanwhile\s+chief saved version 2/, 'dialog .problem');
+    assert.deepEqual(await opened.texts('dialog tbody th'), ['name changed by both', 'floor']);
+    assert.deepEqual(await opened.texts('dialog tbody td'), ['"Hall"', JSON.stringify(EVIL), '"Lab"', '1', '1', '2']);
+    await assertAccessible(opened, 'record form with two changes');
+    // After a reload the text is still a change of version 1.
+    await opened.page.reload();
+    await opened.click('button', 'Resume editing…');
+    await opened.sees('The record was changed meanwhile', 'dialog .problem');
+    await opened.click('button', 'Keep my text');
+    await opened.misses('The record was changed meanwhile', 'dialog');
+    await opened.click('button', 'Save');
+    await opened.sees('Version 3 is saved', 'main');
+    await opened.sees('"Lab"', 'main');
+    await opened.click('button', 'Change…');
+    await opened.fill('Data', '{"name": "Mine"}');
+    await expect(200, api.post('/api/v1/dictionaries/site.rooms/bulk-close', { businessKeys: ['contested'] }));
+    await opened.click('button', 'Save');
+    await opened.sees(/chief closed the record at .* Saving opens it again/, 'dialog .problem');
+    await opened.click('button', 'Take the data of the box');
+    await opened.click('button', 'Save');
+    await opened.sees('Version 5 is saved', 'main');
+    assert.match((await opened.texts('.dump'))[0] ?? '', /"Lab"/);
   });
 });

@@ -14,7 +14,7 @@ import { BoxView, HealthView } from './health/health-view.tsx';
 import { LineView } from './line/line-view.tsx';
 import { LineContext, LinePulse, PortBadge, useLineStatus } from './line-status.tsx';
 import { Button, focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
-import { BoxContext, keepToken, keptToken, SessionContext, useSession } from './session.ts';
+import { BoxContext, clearTab, keepToken, keptToken, SessionContext, useSession } from './session.ts';
 
 /** While the box does not answer. */
 const AGAIN_MS = 3_000;
@@ -27,7 +27,9 @@ function App(): JSX.Element {
   current.current = token;
 
   const signOut = useCallback((why?: Problem) => {
-    keepToken('');
+    // Text that was typed stays if the token was refused: the same user may sign in again with another.
+    if (why === undefined) clearTab();
+    else keepToken('');
     setToken('');
     setWho(undefined);
     setProblem(why);

@@ -178,6 +178,8 @@ export function Dialog(props: {
   leave?: string;
   /** Something was typed: leaving asks before it discards that. */
   typed?: boolean;
+  /** Before it closes because what was typed is to be discarded. */
+  onDiscard?: () => void;
   onClose: () => void;
   children: ComponentChildren;
 }): JSX.Element {
@@ -197,6 +199,10 @@ export function Dialog(props: {
   const { onClose, typed = false } = props;
   const [asks, setAsks] = useState(false);
   const leave = (): void => (typed ? setAsks(true) : onClose());
+  const discard = (): void => {
+    props.onDiscard?.();
+    onClose();
+  };
   return (
     <dialog
       ref={element}
@@ -220,7 +226,7 @@ export function Dialog(props: {
         <div class="problem" role="alert">
           <p>{text.parts.discardQuestion}</p>
           <div class="buttons">
-            <Button text={text.parts.discard} class="danger" onClick={onClose} />
+            <Button text={text.parts.discard} class="danger" onClick={discard} />
             <Button text={text.parts.keepEditing} onClick={() => setAsks(false)} />
           </div>
         </div>

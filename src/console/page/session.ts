@@ -2,6 +2,7 @@
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Health } from '../../shared/gen/http.ts';
+import { clearUnsaved, type TextStorage } from '../data/unsaved.ts';
 import type { Rights } from '../views.ts';
 import type { Api } from './api.ts';
 
@@ -25,6 +26,13 @@ export function useSession(): Session {
 /** The box of this page. Undefined until it has answered once. */
 export const BoxContext = createContext<Pick<Health, 'name' | 'deviceId'> | undefined>(undefined);
 
+/** What the browser keeps for this tab. Each call may throw: a browser may forbid the storage. */
+export const tabStorage: TextStorage = {
+  getItem: (key) => sessionStorage.getItem(key),
+  setItem: (key, value) => sessionStorage.setItem(key, value),
+  removeItem: (key) => sessionStorage.removeItem(key),
+};
+
 /** '' where there is none. A browser may forbid the storage: then the token is kept until the page is reloaded. */
 export function keptToken(): string {
   try {
@@ -41,4 +49,10 @@ export function keepToken(token: string): void {
   } catch {
     // Kept in memory only.
   }
+}
+
+/** Nothing of this user stays in the tab. */
+export function clearTab(): void {
+  keepToken('');
+  clearUnsaved(tabStorage);
 }

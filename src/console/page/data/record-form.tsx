@@ -1,67 +1,197 @@
-/** A new record, or a new version of one. */
+/** A new record, or a new version of one. What is typed is kept until it is saved or discarded, also if the record changes meanwhile. */
 import type { JSX } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Record as RefRecord } from '../../../shared/gen/http.ts';
+import { type Difference, differences } from '../../data/differences.ts';
 import { objectFault, pathOf, recordBody } from '../../data/record.ts';
+import type { Typed } from '../../data/unsaved.ts';
+import { instantText } from '../../format.ts';
+import { ProblemError } from '../../problem.ts';
 import { text } from '../../text.ts';
+import type { Api } from '../api.ts';
 import { useDoing } from '../loading.ts';
-import { Dialog, Field, Form, ReasonField, TextField } from '../parts.tsx';
+import { Button, Dialog, Field, Form, ReasonField, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
+import { type Column, Table } from '../table.tsx';
+import { useTyping } from './unsaved-text.tsx';
 
 const say = text.data;
 
+/** Of the text that is kept. `businessKey` '': a new record. */
+export const recordFormId = (dictionary: string, businessKey = ''): string => `record/${dictionary}/${businessKey}`;
+
 export function RecordForm(props: {
   dictionary: string;
-  /** undefined: a new one. */
-  before?: RefRecord;
+  /** Its newest versions, the newest first. Empty: a new record. */
+  versions?: readonly RefRecord[];
   onSaved: (record: RefRecord) => void;
   onClose: () => void;
 }): JSX.Element {
   const { api } = useSession();
-  const { before, dictionary } = props;
-  const [key, setKey] = useState('');
-  const [atFirst] = useState(before === undefined ? '{\n  \n}' : JSON.stringify(before.data, undefined, 2));
-  const [data, setData] = useState(atFirst);
-  const [reason, setReason] = useState('');
+  const { dictionary } = props;
+  const [versions, setVersions] = useState(props.versions ?? []);
+  const [newest] = versions;
+  const key = newest?.businessKey;
+  const typing = useTyping(recordFormId(dictionary, key), {
+    businessKey: '',
+    data: newest === undefined ? '{\n  \n}' : dataText(newest),
+    changeReason: '',
+    // The version that the text is a change of.
+    base: String(newest?.version ?? ''),
+  });
+  const { businessKey, data, changeReason, base } = typing.values;
   const [tried, setTried] = useState(false);
   const doing = useDoing();
   const fault = objectFault(data);
+  const isConflict = newest !== undefined && base !== String(newest.version);
   const submit = (): void => {
     setTried(true);
-    if (fault !== '') return;
+    if (fault !== '' || isConflict) return;
     void doing.run(async () => {
-      const made = { body: recordBody({ businessKey: key, changeReason: reason }, data) };
-      const changed = { body: recordBody({ changeReason: reason }, data), ifMatch: before?.version };
-      const saved =
-        before === undefined
-          ? await api.send<RefRecord>('POST', pathOf(dictionary), made)
-          : await api.send<RefRecord>('PUT', pathOf(dictionary, before.businessKey), changed);
-      if (saved !== undefined) props.onSaved(saved);
+      try {
+        const saved = await api.send<RefRecord>(...requestOf(dictionary, newest, typing.values));
+        typing.forget();
+        if (saved !== undefined) props.onSaved(saved);
+      } catch (error) {
+        const isStale = error instanceof ProblemError && error.problem.code === 'STALE_VERSION';
+        if (!isStale || key === undefined) throw error;
+        const { items } = await api.get<{ items: RefRecord[] }>(`${pathOf(dictionary, key)}/history?limit=50`);
+        setVersions(items);
+      }
     });
   };
   return (
     <Dialog
-      title={before === undefined ? say.newTitle : say.changeTitle(before.businessKey)}
-      typed={key !== '' || reason !== '' || data !== atFirst}
+      title={key === undefined ? say.newTitle : say.changeTitle(key)}
+      typed={typing.isTyped}
+      onDiscard={typing.forget}
       onClose={props.onClose}
     >
       <Form doing={doing} action={say.save} acting={say.saving} onSubmit={submit}>
-        {before === undefined && <TextField label={say.businessKey} value={key} onChange={setKey} />}
-        <Field label={say.data} hint={say.dataHint} fault={tried && fault !== '' ? fault : undefined}>
-          {(attributes) => (
-            <textarea
-              {...attributes}
-              class="mono"
-              rows={8}
-              autoCapitalize="off"
-              spellcheck={false}
-              value={data}
-              onInput={(event) => setData(event.currentTarget.value)}
-            />
-          )}
-        </Field>
-        <ReasonField hint={say.reasonHint} value={reason} onChange={setReason} />
+        {typing.note}
+        {isConflict && (
+          <Conflict
+            versions={versions}
+            base={Number(base)}
+            mine={fault === '' ? JSON.parse(data) : undefined}
+            keepMine={() => typing.change({ base: String(newest.version) })}
+            takeTheirs={() => typing.change({ base: String(newest.version), data: dataText(newest) })}
+          />
+        )}
+        {key === undefined && (
+          <TextField
+            label={say.businessKey}
+            value={businessKey}
+            onChange={(typed) => typing.change({ businessKey: typed })}
+          />
+        )}
+        <JsonField
+          fault={tried && fault !== '' ? fault : undefined}
+          value={data}
+          onChange={(typed) => typing.change({ data: typed })}
+        />
+        <ReasonField
+          hint={say.reasonHint}
+          value={changeReason}
+          onChange={(typed) => typing.change({ changeReason: typed })}
+        />
       </Form>
     </Dialog>
   );
+}
+
+/** How the text is saved. `newest`: the version that it is a change of. */
+function requestOf(dictionary: string, newest: RefRecord | undefined, typed: Typed): Parameters<Api['send']> {
+  const { businessKey = '', data = '', changeReason = '' } = typed;
+  if (newest === undefined)
+    return ['POST', pathOf(dictionary), { body: recordBody({ businessKey, changeReason }, data) }];
+  const { businessKey: same, version, action } = newest;
+  // A closed record is opened again.
+  if (action === 'closed')
+    return ['POST', pathOf(dictionary), { body: recordBody({ businessKey: same, changeReason }, data) }];
+  return ['PUT', pathOf(dictionary, same), { body: recordBody({ changeReason }, data), ifMatch: version }];
+}
+
+function JsonField(props: {
+  fault: string | undefined;
+  value: string;
+  onChange: (value: string) => void;
+}): JSX.Element {
+  return (
+    <Field label={say.data} hint={say.dataHint} fault={props.fault}>
+      {(attributes) => (
+        <textarea
+          {...attributes}
+          class="mono"
+          rows={8}
+          autoCapitalize="off"
+          spellcheck={false}
+          value={props.value}
+          onInput={(event) => props.onChange(event.currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+const dataText = ({ data }: RefRecord): string => JSON.stringify(data, undefined, 2);
+
+/** Another user was faster: what differs, field by field, and the choice. */
+function Conflict(props: {
+  versions: readonly RefRecord[];
+  base: number;
+  mine: unknown;
+  keepMine: () => void;
+  takeTheirs: () => void;
+}): JSX.Element | null {
+  const box = useRef<HTMLDivElement>(null);
+  const { versions, base, mine } = props;
+  const [newest] = versions;
+  // A screen reader reads it, and the choice is one Tab away.
+  useEffect(() => box.current?.focus(), [newest?.version]);
+  if (newest === undefined) return null;
+  const before = versions.find(({ version }) => version === base);
+  const items = differences(before?.data, newest.data, mine);
+  const at = instantText(newest.txTime);
+  return (
+    <div class="problem" tabIndex={-1} ref={box}>
+      <strong>{say.conflict.title}</strong>
+      <p>
+        {newest.action === 'closed'
+          ? say.conflict.closed(newest.changedBy, at)
+          : say.conflict.changed(newest.changedBy, at, newest.version)}
+      </p>
+      <Table
+        of={{ items, hasMore: false, problem: undefined, more: () => {} }}
+        caption={say.conflict.differences}
+        columns={differenceColumns(base, newest.version)}
+        idOf={({ field }) => field}
+        none={say.conflict.noDifference}
+      />
+      <p>{say.conflict.choose}</p>
+      <div class="buttons">
+        <Button text={say.conflict.keepMine} onClick={props.keepMine} />
+        <Button text={say.conflict.takeTheirs} onClick={props.takeTheirs} />
+      </div>
+    </div>
+  );
+}
+
+function differenceColumns(base: number, newest: number): readonly Column<Difference>[] {
+  const shown = (json: string): JSX.Element => <span class="mono">{json === '' ? say.conflict.missing : json}</span>;
+  return [
+    {
+      head: say.conflict.field,
+      isName: true,
+      cell: ({ field, isConflict }) => (
+        <>
+          {field}
+          {isConflict && <small class="bad"> {say.conflict.both}</small>}
+        </>
+      ),
+    },
+    { head: say.conflict.before(base), cell: ({ before }) => shown(before) },
+    { head: say.conflict.theirs(newest), cell: ({ theirs }) => shown(theirs) },
+    { head: say.conflict.mine, cell: ({ mine }) => shown(mine) },
+  ];
 }

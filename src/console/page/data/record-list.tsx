@@ -10,7 +10,8 @@ import { useLoaded, usePaged } from '../loading.ts';
 import { Button, Done, focusHeading, Heading, ProblemBox, ReasonDialog, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
-import { RecordForm } from './record-form.tsx';
+import { RecordForm, recordFormId } from './record-form.tsx';
+import { UnsavedNote, useUnsavedNames } from './unsaved-text.tsx';
 
 const say = text.data;
 
@@ -48,6 +49,8 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
           <Button text={say.newRecord} class="main" onClick={() => setMaking(true)} />
         </div>
       )}
+      {!isMaking && <UnsavedNote id={recordFormId(dictionary)} resume={() => setMaking(true)} />}
+      <UnsavedRecords dictionary={dictionary} />
       <div class="card row">
         <TextField
           label={say.keyBegins}
@@ -73,6 +76,22 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
         />
       )}
     </>
+  );
+}
+
+/** Records with text that was typed and not saved. */
+function UnsavedRecords({ dictionary }: { dictionary: string }): JSX.Element | null {
+  const keys = useUnsavedNames(recordFormId(dictionary)).filter((key) => key !== '');
+  if (keys.length === 0) return null;
+  return (
+    <p class="unsaved">
+      {say.unsavedRecords}
+      {keys.map((key) => (
+        <a key={key} class="touch" href={hashOf('data', dictionary, key)}>
+          {key}
+        </a>
+      ))}
+    </p>
   );
 }
 

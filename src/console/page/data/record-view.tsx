@@ -9,7 +9,8 @@ import { hashOf } from '../../views.ts';
 import { usePaged } from '../loading.ts';
 import { Button, Done, Dump, focusHeading, Heading, Items, ReasonDialog, Section } from '../parts.tsx';
 import { useSession } from '../session.ts';
-import { RecordForm } from './record-form.tsx';
+import { RecordForm, recordFormId } from './record-form.tsx';
+import { UnsavedNote } from './unsaved-text.tsx';
 
 const say = text.data;
 
@@ -46,6 +47,9 @@ export function RecordView({ dictionary, businessKey }: { dictionary: string; bu
               <Button text={say.close} onClick={() => setDoing('close')} />
             </div>
           )}
+          {doing !== 'change' && (
+            <UnsavedNote id={recordFormId(dictionary, businessKey)} resume={() => setDoing('change')} />
+          )}
         </Section>
       )}
       <Section title={say.history} class="history">
@@ -61,7 +65,7 @@ export function RecordView({ dictionary, businessKey }: { dictionary: string; bu
       {doing === 'change' && newest !== undefined && (
         <RecordForm
           dictionary={dictionary}
-          before={newest}
+          versions={history.items ?? []}
           onSaved={(made) => {
             setDoing(undefined);
             setDone(say.saved(made.version));
