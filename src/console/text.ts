@@ -90,7 +90,22 @@ export const text = {
     views: { both: 'hex and text', text: 'text', hex: 'hex' },
     someOf: (seen: string, all: string) => `${seen} of ${all}`,
     newerRows: (count: string) => `${count} newer`,
-    legend: ['the clock was not set', 'its time was corrected later. Enter opens an entry.'],
+    legend: [
+      'the clock was not set',
+      'its time was corrected later. Click and Shift+click select rows, Enter or a double click shows an entry.',
+    ],
+    selection: {
+      label: 'Selected rows',
+      count: (rows: string) => `${rows} selected.`,
+      open: 'Show entry',
+      copy: 'Copy',
+      copyBytes: 'Copy bytes',
+      all: 'Select all',
+      clear: 'Clear',
+      copied: 'Copied.',
+      refused: 'The browser refused to copy.',
+      tooMuch: 'This is too much for the clipboard: select fewer rows.',
+    },
     clockMarks: {
       known: ['', ''],
       unknown: ['', ''],

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-file.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import { assertAccessible, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import {
   lastingPort,
   logRaw,
@@ -144,6 +144,42 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await rowCount(opened, 1);
     await put('\x02\x03 another, live');
     await rowCount(opened, 2);
+  });
+
+  test('rows are selected by keyboard and mouse, and copied; over plain HTTP too, where the browser has no clipboard interface', async () => {
+    const opened = await product.enter('watcher', '', { width: 390, height: 844 });
+    const { page } = opened;
+    for (const text of ['copy 1', 'copy 2', 'copy 3']) await put(text, 'rx', 'noted');
+    await opened.sees('copy 3', '.rows');
+    await opened.tabTo('div: Log entries');
+    await page.keyboard.press('End');
+    await withShift(opened, () => page.keyboard.press('ArrowUp'));
+    await opened.sees('2 rows selected', '.selection');
+    await assertAccessible(opened, 'selected rows');
+    await page.keyboard.down('Control');
+    await page.keyboard.press('c');
+    await page.keyboard.up('Control');
+    await opened.sees('Copied', '.selection');
+    assert.match(await pasted(opened), /RX 63 6f 70 79 20 32 {2}copy 2 # noted ?\S+ \S+ RX .* {2}copy 3 # noted$/);
+
+    await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
+    await opened.fill('Search', 'copy');
+    await rowCount(opened, 3);
+    await page.$eval('.log-row', (row) => (row as HTMLElement).click());
+    await opened.sees('1 row selected', '.selection');
+    await withShift(opened, async () => (await page.$$('.log-row')).at(-1)?.click());
+    await opened.sees('3 rows selected', '.selection');
+    assert.equal(await page.evaluate(() => getSelection()?.isCollapsed), true, 'no text is marked by the way');
+    await opened.choose('Show', 'text');
+    await opened.click('button', 'Copy bytes');
+    await opened.sees('Copied', '.selection');
+    assert.match(await pasted(opened), /^copy 1 ?copy 2 ?copy 3$/);
+    await opened.choose('Show', 'both');
+    await page.focus('.rows');
+    await page.keyboard.press('Escape');
+    await opened.misses('selected', '.log');
+    await (await page.$('.log-row'))?.click({ count: 2 });
+    await opened.find('heading', /Entry \d+/);
   });
 
   test('text, search and pause are kept while another view is shown', async () => {
@@ -325,6 +361,22 @@ function greens(opened: Opened): Promise<string[]> {
   return opened.page.$$eval('.good', (all) =>
     all.filter((one) => one.checkVisibility()).map((one) => (one as HTMLElement).innerText),
   );
+}
+
+async function withShift({ page }: Opened, act: () => Promise<unknown>): Promise<void> {
+  await page.keyboard.down('Shift');
+  await act();
+  await page.keyboard.up('Shift');
+}
+
+/** What is in the clipboard, in one line: it is put into the field of the search. */
+async function pasted(opened: Opened): Promise<string> {
+  if ((await opened.page.$('.filters')) === null) await opened.click('button', 'Find…');
+  await opened.fill('Search', '');
+  await opened.page.keyboard.press('v', { commands: ['Paste'] });
+  const text = await opened.page.$eval('.filters input', (one) => one.value);
+  await opened.fill('Search', '');
+  return text;
 }
 
 function countOf(opened: Opened): Promise<number> {

@@ -1,18 +1,26 @@
-/** The rows of the log: only those in sight are drawn. */
+/** The rows of the log: only those in sight are drawn; those that are selected can be copied. */
 import type { JSX, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { hexText, visibleText } from '../../bytes.ts';
 import { dayText, plural, timeText } from '../../format.ts';
 import { drawnRows, type EntryRow, isAtEnd, type LineEvent, type ShownRow, scrollToShow } from '../../rows.ts';
+import {
+  copiedText,
+  everyRow,
+  isSelected,
+  type LogView,
+  moved,
+  picked,
+  type Selection,
+  selectedRows,
+} from '../../selection.ts';
 import { text } from '../../text.ts';
-import { useMedia } from '../parts.tsx';
+import { copyText } from '../clipboard.ts';
+import { Button, useMedia } from '../parts.tsx';
 
 export interface LogListHandle {
   toEnd(): void;
 }
-
-/** Which form of the bytes is drawn. */
-export type LogView = 'both' | 'text' | 'hex';
 
 interface Props {
   readonly ref?: Ref<LogListHandle>;
@@ -28,30 +36,9 @@ interface Props {
 export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
   const scroll = useLogScroll(rows, follows, onAtEnd);
   const { element, rowPx, look, toEnd } = scroll;
-  const [active, setActive] = useState(0);
+  const { selection, select, chosen, said, copy, onKeyDown } = useSelection(rows, view, onOpen, scroll);
+  const head = selection?.head ?? 0;
   useImperativeHandle(ref ?? null, () => ({ toEnd }));
-
-  const pick = (index: number): void => {
-    const row = rows[index];
-    const list = element.current;
-    if (row === undefined || list === null) return;
-    setActive(row.id);
-    list.scrollTop = scrollToShow(index, rowPx, list.scrollTop, scroll.height);
-    look();
-  };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const current = rows.findIndex(({ id }) => id === active);
-    const row = rows[current];
-    if (event.key === 'Enter' && row?.kind === 'entry') {
-      // Else the rest of the key press is for the dialog that opens, and closes it.
-      event.preventDefault();
-      return onOpen(row);
-    }
-    const next = nextRow(event.key, current, rows.length, Math.floor(scroll.height / rowPx));
-    if (next === undefined) return;
-    event.preventDefault();
-    pick(next);
-  };
 
   const { from, to } = drawnRows(rows.length, rowPx, scroll.top, scroll.height);
   const drawn = rows.slice(from, to);
@@ -67,12 +54,19 @@ export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Pr
         ref={element}
         class={`rows ${view}`}
         role="listbox"
+        aria-multiselectable="true"
         aria-label={text.log.entries}
         tabIndex={0}
-        aria-activedescendant={drawn.some(({ id }) => id === active) ? rowId(active) : undefined}
+        aria-activedescendant={drawn.some(({ id }) => id === head) ? rowId(head) : undefined}
         data-count={rows.filter(({ kind }) => kind !== 'event').length}
         onScroll={look}
         onKeyDown={onKeyDown}
+        onMouseDown={(event) => {
+          // Else the browser marks text as well: from the row before, or a word.
+          if (!event.shiftKey && event.detail < 2) return;
+          event.preventDefault();
+          event.currentTarget.focus({ preventScroll: true });
+        }}
       >
         <div role="none" class="spacer" style={{ height: `${rows.length * rowPx}px` }}>
           {drawn.map((row, at) => (
@@ -82,36 +76,59 @@ export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Pr
               topPx={(from + at) * rowPx}
               index={from + at}
               count={rows.length}
-              isActive={row.id === active}
-              onPick={() => {
-                setActive(row.id);
-                if (row.kind === 'entry') onOpen(row);
-              }}
+              isActive={row.id === head}
+              isSelected={isSelected(selection, row.id)}
+              onPick={(extend) => select(picked(selection, row.id, extend))}
+              onOpen={() => row.kind === 'entry' && onOpen(row)}
             />
           ))}
         </div>
       </div>
+      {chosen.length === 0 ? (
+        <p class="note legend">
+          <b>?</b> {text.log.legend[0]} <b>~</b> {text.log.legend[1]}
+        </p>
+      ) : (
+        <SelectionBar
+          rows={chosen}
+          said={said}
+          onOpen={onOpen}
+          onCopy={copy}
+          onSelect={(which) => select(which === 'all' ? everyRow(rows) : undefined)}
+        />
+      )}
     </>
+  );
+}
+
+const words = text.log.selection;
+
+function SelectionBar(props: {
+  rows: readonly ShownRow[];
+  said: string;
+  onOpen: (entry: EntryRow) => void;
+  onCopy: (bytesOnly: boolean) => void;
+  onSelect: (which: 'all' | 'none') => void;
+}): JSX.Element {
+  const { rows, onOpen, onCopy, onSelect } = props;
+  const [first, second] = rows;
+  return (
+    <div class="row selection" role="group" aria-label={words.label}>
+      <span role="status">
+        {words.count(plural(rows.length, 'row'))} {props.said}
+      </span>
+      {first?.kind === 'entry' && second === undefined && <Button text={words.open} onClick={() => onOpen(first)} />}
+      <Button text={words.copy} onClick={() => onCopy(false)} />
+      <Button text={words.copyBytes} onClick={() => onCopy(true)} />
+      <Button text={words.all} onClick={() => onSelect('all')} />
+      <Button text={words.clear} onClick={() => onSelect('none')} />
+    </div>
   );
 }
 
 function dayOf(row: ShownRow | undefined): string {
   if (row === undefined || row.kind === 'gap') return '\u00a0';
   return dayText(row.kind === 'entry' ? row.timestampMs : row.event.timestampMs);
-}
-
-/** undefined: the key is none that moves. */
-function nextRow(key: string, current: number, count: number, page: number): number | undefined {
-  const last = count - 1;
-  const moves: Readonly<Record<string, number | undefined>> = {
-    ArrowDown: Math.min(last, current + 1),
-    ArrowUp: current < 0 ? last : Math.max(0, current - 1),
-    PageDown: Math.min(last, current + page),
-    PageUp: current < 0 ? last : Math.max(0, current - page),
-    Home: 0,
-    End: last,
-  };
-  return moves[key];
 }
 
 // One row of the log.
@@ -127,20 +144,23 @@ function LogRow(props: {
   index: number;
   count: number;
   isActive: boolean;
-  onPick: () => void;
+  isSelected: boolean;
+  onPick: (extend: boolean) => void;
+  onOpen: () => void;
 }): JSX.Element {
   const { row } = props;
   return (
     <div
       id={rowId(row.id)}
       data-id={row.id}
-      class={`log-row ${row.kind === 'entry' ? row.dir : row.kind}`}
+      class={`log-row ${row.kind === 'entry' ? row.dir : row.kind} ${props.isActive ? 'active' : ''}`}
       role="option"
-      aria-selected={props.isActive}
+      aria-selected={props.isSelected}
       aria-posinset={props.index + 1}
       aria-setsize={props.count}
       style={{ top: `${props.topPx}px` }}
-      onClick={props.onPick}
+      onClick={(event) => props.onPick(event.shiftKey)}
+      onDblClick={props.onOpen}
     >
       {row.kind === 'gap' && (
         <span class="missing">{text.log.missing(plural(row.entries, 'entry is', 'entries are'), row.reason)}</span>
@@ -185,6 +205,65 @@ function Time({ ms, clock }: { ms: number; clock: EntryRow['clock'] }): JSX.Elem
       </b>
     </span>
   );
+}
+
+// Which rows are selected, by mouse and keyboard.
+
+function useSelection(
+  rows: readonly ShownRow[],
+  view: LogView,
+  onOpen: (entry: EntryRow) => void,
+  scroll: ReturnType<typeof useLogScroll>,
+) {
+  const [selection, select] = useState<Selection>();
+  const [said, say] = useState('');
+  const chosen = selectedRows(rows, selection);
+  useEffect(() => say(''), [selection]);
+
+  const copy = (bytesOnly: boolean): void => {
+    const copied = copiedText(chosen, view, bytesOnly);
+    if (copied === undefined) return say(words.tooMuch);
+    void copyText(copied).then((done) => say(done ? words.copied : words.refused));
+  };
+  const show = (next: Selection): void => {
+    const list = scroll.element.current;
+    select(next);
+    const index = rows.findIndex(({ id }) => id === next.head);
+    if (list === null) return;
+    list.scrollTop = scrollToShow(index, scroll.rowPx, list.scrollTop, scroll.height);
+    scroll.look();
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    const row = rows.find(({ id }) => id === selection?.head);
+    const control = event.ctrlKey || event.metaKey;
+    if (event.key === 'Enter' && row?.kind === 'entry') {
+      // Else the rest of the key press is for the dialog that opens, and closes it.
+      event.preventDefault();
+      return onOpen(row);
+    }
+    if (control && event.key.toLowerCase() === 'c' && chosen.length > 0 && !hasMarked(scroll.element.current)) {
+      event.preventDefault();
+      return copy(false);
+    }
+    const next = moved(
+      rows,
+      selection,
+      { key: event.key, shiftKey: event.shiftKey, control },
+      Math.floor(scroll.height / scroll.rowPx),
+    );
+    if (next === undefined) return;
+    event.preventDefault();
+    if (next === 'none') select(undefined);
+    else if (control) select(next);
+    else show(next);
+  };
+  return { selection, select, chosen, said, copy, onKeyDown };
+}
+
+/** A part of a row's text is marked with the mouse: the browser copies that. */
+function hasMarked(list: HTMLElement | null): boolean {
+  const marked = getSelection();
+  return marked !== null && !marked.isCollapsed && list?.contains(marked.anchorNode) === true;
 }
 
 // The scroll position of a list of rows of one height: it stays at the reader's row, or at the end.

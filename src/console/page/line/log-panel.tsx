@@ -4,12 +4,13 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { countText, plural } from '../../format.ts';
 import type { FeedState } from '../../log-feed.ts';
 import { type EntryRow, everything, filterFor, type Wanted, withEvents } from '../../rows.ts';
+import type { LogView } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { hashOf, placeOf, withQuery } from '../../views.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
-import { LogList, type LogListHandle, type LogView } from './log-list.tsx';
+import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
 
 export function LogPanel(): JSX.Element {
@@ -88,9 +89,6 @@ export function LogPanel(): JSX.Element {
         onOpen={show}
         onAtEnd={setAtEnd}
       />
-      <p class="note legend">
-        <b>?</b> {text.log.legend[0]} <b>~</b> {text.log.legend[1]}
-      </p>
       {jumps && <JumpDialog near={log.buffer.rows} onJump={jump} onClose={() => setJumps(false)} />}
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>
