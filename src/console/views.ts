@@ -55,8 +55,9 @@ export function hashOf(section: Section, ...parts: readonly string[]): string {
   return `#/${[section, ...parts.map(encodeURIComponent)].join('/')}`;
 }
 
-/** What is '' is left out. */
-export function withQuery(hash: string, query: Readonly<Record<string, string>>): string {
+/** `path`: of a view, or of a request. What is '' is left out. */
+export function withQuery(path: string, query: Readonly<Record<string, string>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== '');
-  return given.length === 0 ? hash : `${hash}?${new URLSearchParams(given).toString()}`;
+  // The box takes "+" as itself, for times with an offset.
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString().replaceAll('+', '%20')}`;
 }

@@ -43,7 +43,7 @@ const phone = { width: 390, height: 844, dark: true, touch: true } as const;
 const pictures: Readonly<Record<string, Picture>> = {
   line: { place: '#/line', text: 'PONG', selector: '.rows' },
   'line-phone': { place: '#/line', text: 'PONG', selector: '.rows', options: phone },
-  delivery: { place: '#/delivery', text: 'retrying' },
+  delivery: { place: '#/delivery/webhooks', text: 'retrying' },
   data: { place: '#/data/pumps/P-101', text: 'Version 2' },
   box: { place: '#/box', text: 'Memory' },
   health: { place: '#/health', text: 'Rx bytes' },

@@ -1,19 +1,16 @@
 /**
- * The console's other views in a real browser, at the real product with a real subscriber: what waits and what was given
- * up, reference data, the box; and every view judged for accessibility by axe.
+ * The console's other views in a real browser, at the real product with a real subscriber: the head, health, lists in pages; and
+ * every view judged for accessibility by axe.
  */
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
-import Database from 'better-sqlite3';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import type { Alert, Subscription } from '../../src/shared/gen/http.ts';
-import { startHub } from '../e2e/hub.ts';
+import type { Alert } from '../../src/shared/gen/http.ts';
 import { HubApi } from '../e2e/hub-api.ts';
-import { apiOf, create, dictionary, update } from '../e2e/hub-support.ts';
+import { create, dictionary, update } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
-import { deliveriesWhen, SECRET, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
+import { SECRET, subscribe, webhooksConfig } from '../e2e/webhooks-support.ts';
 import {
   answerJson,
   assertAccessible,
@@ -31,67 +28,26 @@ describe('the console: the other views', { skip: browserMissing }, () => {
   let product: Product;
   let receiver: Receiver;
   let api: HubApi;
-  let subscribed: Subscription;
 
   before(async () => {
     receiver = await startReceiver(undefined, { secrets: [SECRET] });
-    const dir = await withDeadLetters();
     const config = webhooksConfig([receiver]);
-    product = await startProduct({ ...config, device: { id: ID, inventory: false, time_sync_file: '' } }, dir);
+    product = await startProduct({ ...config, device: { id: ID, inventory: false, time_sync_file: '' } });
     await openSimulated(product.box);
     api = new HubApi(product.box.address, product.tokens.chief);
-    await receiver.script([{ status: 400, body: 'I do not want that' }], '/erp');
-    subscribed = await subscribe(api, receiver, 'erp');
+    await dictionary(api, 'site.rooms');
+    await subscribe(api, receiver, 'erp');
     await create(api, 'site.rooms', 'room 12/a', { name: 'Control room', floor: 2 });
-    await deliveriesWhen(api, subscribed.id, 'one was rejected', (all) =>
-      all.some(({ state }) => state === 'rejected'),
-    );
     await update(api, 'site.rooms', 'room 12/a', 1, { name: 'Control room', floor: 3 });
   });
   afterEach(closePages);
-
-  test('a dead letter is shown with its reason, sent again, and discarded', async () => {
-    const opened = await product.enter('chief', '#/delivery');
-    await opened.sees('site.rooms:large');
-    await opened.sees('Broker: Message size too large');
-    await opened.click('button', 'Send again… large');
-    await opened.fill('Reason', 'the broker takes more now');
-    await opened.click('button', 'Send again');
-    await opened.sees(/Dead letter \d+ is queued/);
-    await opened.misses('site.rooms:large');
-    await opened.click('button', 'Discard… huge');
-    await opened.click('button', 'Discard permanently');
-    await opened.sees(/Dead letter \d+ was discarded/);
-    await opened.misses('site.rooms:huge');
-    const { body } = await api.get('/api/v1/admin/audit?limit=5');
-    const reasons = JSON.stringify(body?.items);
-    assert.match(reasons, /the broker takes more now/);
-  });
-
-  test('a delivery that was rejected is found by its state, read, and sent again', async () => {
-    const opened = await product.enter('chief', '#/delivery');
-    await opened.choose('State', 'rejected');
-    await opened.click('button', /rejected erp[\s\S]*/);
-    await opened.sees('I do not want that', 'dialog');
-    await opened.sees('"dictionary":"site.rooms"', 'dialog');
-    await opened.fill('Reason', 'it wants it now');
-    await opened.click('button', 'Send again');
-    await opened.sees('Queued', 'dialog');
-    await opened.sees(/State\s*delivered/, 'dialog');
-    await opened.sees('202', 'dialog');
-    await opened.click('button', 'Close');
-    await opened.choose('State', 'all');
-    await opened.misses('rejected', '.items li[data-state]');
-    await deliveriesWhen(api, subscribed.id, 'all are delivered', (all) =>
-      all.every(({ state }) => state === 'delivered'),
-    );
-  });
 
   test('a list that is shown further has no hole where its first page has moved on', async () => {
     const opened = await product.enter('chief');
     const { page } = opened;
     const delivery = (deliveryId: string) => ({
       deliveryId,
+      subscription: '1',
       subscriptionName: `to ${deliveryId}`,
       state: 'delivered',
       occurredAt: '2026-11-22T10:00:00.000000Z',
@@ -111,13 +67,14 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       else if (further > 0) firstPages += 1;
       return answerJson(request, { items: found.map(delivery), nextCursor: isFirst ? 'next' : null });
     });
-    await opened.show('#/delivery');
+    await opened.show('#/delivery/webhooks');
     await opened.sees('to two');
     await opened.click('button', 'Show more');
     await opened.sees('to one');
     await until('the first page is asked for again', () => firstPages > 0, LIMIT_MS);
     await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-    assert.deepEqual(await opened.texts('[data-state] strong'), ['to three', 'to two', 'to one']);
+    const names = (await opened.texts('.deliveries tbody th')).map((name) => name.replace(/ \d{4}-.*/, ''));
+    assert.deepEqual(names, ['to three', 'to two', 'to one']);
   });
 
   test('which box this is and how it does stands above every view; its name before anybody has signed in, too', async () => {
@@ -245,7 +202,8 @@ function noteTexts(): void {
 
 const places = [
   ['#/health', 'Rx bytes', 'body'],
-  ['#/delivery', 'erp', 'li[data-state]'],
+  ['#/delivery/outbox', 'site.rooms:room 12/a', '.waiting'],
+  ['#/delivery/webhooks', 'erp', '.deliveries'],
   ['#/data', 'site.rooms', '.table'],
   ['#/data/site.rooms', 'room 12/a', '.table'],
   ['#/data/site.rooms/room%2012%2Fa', 'Version 1', '.history'],
@@ -259,23 +217,6 @@ function titled(opened: Opened, end: string): Promise<true> {
 
 function alertOf(severity: Alert['severity']): Alert {
   return { name: 'Example', severity, forSeconds: 5, summary: `Example of ${severity}`, value: 1 };
-}
-
-/** Data with two dead-lettered events, as after a broker's refusal; refusal by size has its test with a real broker. */
-async function withDeadLetters(): Promise<string> {
-  const hub = await startHub({ config: { device: { inventory: false } } });
-  await dictionary(apiOf(hub), 'site.rooms');
-  for (const key of ['large', 'huge']) await create(apiOf(hub), 'site.rooms', key, { name: key });
-  await hub.stop();
-  const db = new Database(join(hub.dir, 'data', 'refdata.db'));
-  db.transaction(() => {
-    const ids = "SELECT id FROM outbox_events WHERE business_key IN ('large', 'huge')";
-    assert.equal(db.prepare(`DELETE FROM outbox_waiting WHERE id IN (${ids})`).run().changes, 2);
-    db.exec(`INSERT INTO dead_letters
-      SELECT id, '2026-03-01T09:30:00+00:00', 3, 'Broker: Message size too large' FROM (${ids})`);
-  })();
-  db.close();
-  return hub.dir;
 }
 
 /** Touch targets are at least 44 px high and wide. */

@@ -120,6 +120,12 @@ export function usePaged<T>(path: string, everyMs: number): Paged<T> {
       setProblem(problemFrom(error));
     }
   };
+  // With a filter that finds little, a page may be empty although others follow.
+  const isEmpty = items?.length === 0 && cursor !== null;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once for each page
+  useEffect(() => {
+    if (isEmpty) void loadMore();
+  }, [isEmpty, cursor]);
   return {
     items,
     hasMore: cursor !== null && (items?.length ?? 0) < MAX_ITEMS,

@@ -251,7 +251,7 @@ function View({ place }: { place: Place }): JSX.Element | null {
     case 'health':
       return <HealthView />;
     case 'delivery':
-      return <DeliveryView />;
+      return <DeliveryView parts={place.parts} />;
     case 'data':
       return <DataView parts={place.parts} />;
     case 'box':

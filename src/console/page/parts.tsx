@@ -1,6 +1,7 @@
 /** The components of the views. */
 import type { ButtonHTMLAttributes, ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { countText } from '../format.ts';
 import type { Problem } from '../problem.ts';
 import { text } from '../text.ts';
 import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
@@ -20,6 +21,18 @@ export function ProblemBox({ problem }: { problem: Problem | undefined }): JSX.E
       )}
       {problem.hint !== '' && <p class="hint">{problem.hint}</p>}
     </div>
+  );
+}
+
+/** The problems of the requests of one view: if the box does not answer, all of them fail alike, and it is shown once. */
+export function Problems({ of }: { of: readonly { readonly problem: Problem | undefined }[] }): JSX.Element {
+  const different = new Map(of.map(({ problem }) => [`${problem?.title} ${problem?.detail}`, problem]));
+  return (
+    <>
+      {[...different].map(([key, problem]) => (
+        <ProblemBox key={key} problem={problem} />
+      ))}
+    </>
   );
 }
 
@@ -126,6 +139,9 @@ export function Button({ text: words, ...attributes }: ButtonHTMLAttributes & { 
 }
 
 export type Fact = readonly [name: string, value: ComponentChildren, state?: 'bad' | 'good' | undefined];
+
+/** A count that should be 0. */
+export const badAbove0 = (name: string, count: number): Fact => [name, countText(count), count > 0 ? 'bad' : undefined];
 
 export function Facts({ of }: { of: readonly Fact[] }): JSX.Element {
   return (

@@ -5,7 +5,7 @@ import type { Record as RefRecord } from '../../../shared/gen/http.ts';
 import { pathOf, validityText } from '../../data/record.ts';
 import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
-import { hashOf } from '../../views.ts';
+import { hashOf, withQuery } from '../../views.ts';
 import { usePaged } from '../loading.ts';
 import { Button, Done, Dump, focusHeading, Heading, Items, ReasonDialog, Section } from '../parts.tsx';
 import { useSession } from '../session.ts';
@@ -38,6 +38,13 @@ export function RecordView({ dictionary, businessKey }: { dictionary: string; bu
       <p>
         <Done>{done}</Done>
       </p>
+      {rights.sections.includes('delivery') && (
+        <p>
+          <a class="touch" href={withQuery(hashOf('delivery', 'outbox'), { dictionary, businessKey })}>
+            {text.delivery.outbox.ofRecord}
+          </a>
+        </p>
+      )}
       {newest !== undefined && (
         <Section title={isOpen ? say.openVersion(newest.version) : say.closedVersion(newest.version)}>
           <Version of={newest} />
