@@ -86,7 +86,7 @@ export class Box {
         hubFaults: () => this.facts.hubFaults,
       },
       upstream: { status: () => this.facts.upstream },
-      http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
+      http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4, terminals: 6 }),
       version: '0.1.0',
       clock: this.clock,
     });

@@ -134,7 +134,7 @@ function answerRow([status, { description, content }]: [string, Operation['respo
 }
 
 function component(name: string, schema: Schema): string[] {
-  const rows = rowsOf(schema);
+  const rows = (schema.anyOf ?? [schema]).flatMap((kind) => rowsOf(kind));
   return [
     `### ${name}`,
     plain(schema.description ?? ''),

@@ -2,7 +2,7 @@
  * The connections of one listener: their number, the order of their requests, problems for requests that Node cannot parse,
  * clients that do not read their answers, and the end of all of them when the service stops.
  */
-import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type RequestListener, type Server, ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
@@ -42,6 +42,13 @@ interface ConnectionsOptions extends ConnectionEvents {
   readonly share: AddressShare | undefined;
 }
 
+/** What came behind the head of a request for another protocol; undefined: it is a usual request. */
+const behindUpgrade = new WeakMap<IncomingMessage, Buffer>();
+
+export function bytesBehindUpgrade(request: IncomingMessage): Buffer | undefined {
+  return behindUpgrade.get(request);
+}
+
 /** Answers that may take a slow link long; their route bounds their number. */
 const slow = new WeakSet<ServerResponse>();
 
@@ -65,6 +72,7 @@ export class Connections {
     const take: RequestListener = (request, response) => this.#take({ request, response });
     // The app asks a client for the body once it wants it; other expectations are not worth a refusal.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, take);
+    server.on('upgrade', (request, socket: Socket, head) => this.#upgrade(request, socket, head));
     server.on('clientError', (error: Error, socket: Socket) => this.#refuse(error, socket));
     this.#check = this.#checkLater();
   }
@@ -118,6 +126,23 @@ export class Connections {
     open.count += 1;
     open.unanswered.push(exchange);
     if (open.unanswered.length === 1) this.#answer(socket, open);
+  }
+
+  /** To the app as any other request; its handler gives the socket to the other protocol, or answers, which ends the connection. */
+  #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    socket.on('error', () => socket.destroy());
+    const open = this.#open.get(socket);
+    // Answers to earlier requests would stand between the frames.
+    if (open === undefined || open.unanswered.length > 0) {
+      socket.destroy();
+      return;
+    }
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once('finish', () => socket.destroySoon());
+    behindUpgrade.set(request, head);
+    this.#take({ request, response });
   }
 
   /** One at a time: answers leave in this order anyway, and 16 large ones would wait in memory for a slow client. */

@@ -3,7 +3,7 @@ import { LinesideError } from '../../shared/base/errors.ts';
 import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import { MAX_CHANGE_REASON_CHARS } from '../outbox/event.ts';
-import { MAX_REQUEST_ID_CHARS } from './limits.ts';
+import { MAX_QUOTED_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
 import { invalid } from './problem.ts';
 
 const TAG = String.raw`(W/)?"[\x21\x23-\x7e\x80-\xff]*"`;
@@ -62,6 +62,23 @@ export function securityHeaders(url: string): Record<string, string> {
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
   };
+}
+
+/**
+ * PERMISSION_DENIED unless the page that asks is this host's own. Browsers send Origin with each WebSocket, and set no other limit to who
+ * opens one. Without TLS here a proxy may have it: the scheme is then the proxy's.
+ */
+export function checkOrigin(
+  headers: { readonly origin?: string | undefined; readonly host?: string | undefined },
+  hasTls: boolean,
+): void {
+  const { origin = '', host = '' } = headers;
+  const own = hasTls ? [`https://${host}`] : [`http://${host}`, `https://${host}`];
+  if (host !== '' && own.includes(origin.toLowerCase())) return;
+  const named = origin === '' ? 'there is none' : `not "${origin.slice(0, MAX_QUOTED_CHARS)}"`;
+  throw new LinesideError('PERMISSION_DENIED', `Origin must be ${own.join(' or ')}: ${named}`, {
+    hint: 'open the console by the address of the box; a proxy must keep the Host header',
+  });
 }
 
 export function etag(version: number): string {

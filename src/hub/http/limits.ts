@@ -83,6 +83,8 @@ export const MAX_LOG_ENTRIES = 5_000;
 export const LOG_STREAMS = {
   follow: { inAll: 16, perReader: 4 },
   page: { inAll: 8, perReader: 4 },
+  /** A person types in one, and looks at another. */
+  terminal: { inAll: 8, perReader: 4 },
 } as const;
 /** A reader may take a stream as broken that is silent for longer than this plus the time of the line's answer. */
 export const STREAM_ALIVE_MS = 2_000;
@@ -95,6 +97,26 @@ export const STREAM_REAUTHENTICATE_MS = 8_000;
 export const SLOW_STALLED_MS = 300_000;
 /** Written at a time: large enough to amortise a write, small enough to hold little for a slow link. */
 export const STREAM_PIECE_BYTES = 16 * KIB;
+
+/** Time from a terminal's ticket to its WebSocket: a browser needs one request in between, on the slowest link. */
+export const TERMINAL_TICKET_MS = 30_000;
+/** Tickets that wait to be used. A page needs one at a time; beyond that, the next caller is refused until one is used or expires. */
+export const MAX_TERMINAL_TICKETS = 64;
+/** One message of a terminal, which is one packet of the line. A page pastes in smaller ones. */
+export const MAX_TERMINAL_MESSAGE_BYTES = 16 * KIB;
+/**
+ * What a terminal has sent that the line has not answered, in bytes and in messages: beyond either, its WebSocket is not read.
+ * The line itself takes 64 requests of a session at a time.
+ */
+export const MAX_TERMINAL_UNANSWERED = { bytes: 64 * KIB, messages: 64 } as const;
+/** Bytes for a client that does not read; beyond that, its WebSocket is not read either. Received bytes wait in the line. */
+export const MAX_TERMINAL_BUFFERED_BYTES = 64 * KIB;
+/** Received entries of the log that a terminal begins with: some screens of text. */
+export const TERMINAL_SCROLLBACK_ENTRIES = 200;
+/** Between two pings of a terminal's client, which take part of a second. The page counts as disconnected without a sign for three. */
+export const TERMINAL_PING_MS = 5_000;
+/** Pings without an answer after which the client counts as disconnected. */
+export const TERMINAL_LOST_PINGS = 3;
 
 /** With the compressed copies. The console has some MiB; one file is in memory at a time when they are listed. */
 export const MAX_CONSOLE_BYTES = 8 * MIB;

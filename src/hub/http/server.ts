@@ -21,6 +21,7 @@ import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, STOP_GRACE_MS, timeLimi
 import { LineCalls } from './line/line-calls.ts';
 import { startLineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/line-log.ts';
+import { isTerminalUpgrade, TERMINAL_PATH, TerminalTickets } from './line/terminal-tickets.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
 import { Metrics, NO_ROUTE } from './metrics/metrics.ts';
 import type { HubParts, RouteParts } from './routes/route.ts';
@@ -50,7 +51,10 @@ export async function startHttpServer(parts: HttpParts) {
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const line = new LineCalls(parts.line, clock);
   const history = startLineHistory((signal) => line.status(signal), clock);
-  const streams = new LogStreams(clock, (reader, reason) => refusals.note('GET /api/v1/line/log', reader, reason));
+  const terminalRefused = (who: string, why: string) => refusals.note(`GET ${TERMINAL_PATH}`, who, why);
+  const streams = new LogStreams(clock, ({ kind, reader }, reason) =>
+    kind === 'terminal' ? terminalRefused(reader, reason) : refusals.note('GET /api/v1/line/log', reader, reason),
+  );
   const metrics = new Metrics({
     ...parts,
     http: () => ({
@@ -59,6 +63,7 @@ export async function startHttpServer(parts: HttpParts) {
       bodyBytes: bodies.heldBytes,
       followStreams: streams.count('follow'),
       pageStreams: streams.count('page'),
+      terminals: streams.count('terminal'),
     }),
   });
   let document: Buffer | undefined;
@@ -67,6 +72,7 @@ export async function startHttpServer(parts: HttpParts) {
     line,
     history,
     streams,
+    tickets: new TerminalTickets(clock, terminalRefused),
     consoleFile: consoleFiles(parts.consoleDir),
     authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
@@ -194,6 +200,8 @@ async function serverFor(address: ListenAddress, { http }: Config, tls: Tls | un
     keepAliveTimeout: keepAliveMs,
     connectionsCheckingInterval: LIMITS_CHECK_MS,
     noDelay: true,
+    // Others stay usual requests, which Node answers as if they had not asked.
+    shouldUpgradeCallback: isTerminalUpgrade,
   };
   if (isOwnMachine(address)) return createServer(options);
   if (tls !== undefined) {

@@ -56,6 +56,15 @@ export class LineCalls {
     return this.#known().line.readLog(request, options);
   }
 
+  /** As readLog(). `by`: as of open(), for a hold. */
+  session(
+    requests: AsyncIterable<lineside.v1.SessionRequest.$Properties>,
+    by: string,
+    signal: AbortSignal,
+  ): AsyncIterable<lineside.v1.SessionResponse> {
+    return this.#known().line.session(requests, { signal, metadata: named(by) });
+  }
+
   async #ask<T extends object>(
     limitMs: number,
     signal: AbortSignal | undefined,

@@ -205,10 +205,16 @@ function number(value: Long): number {
   return value.toNumber();
 }
 
-// The streams that are open: bounded in number, authenticated again while they last, ended together at the stop.
+// The streams that are open, terminals too: bounded in number, authenticated again while they last, ended together at the stop.
 
-/** follow: continues until either side ends it. page: completes, however slowly it is read. */
+/** follow, terminal: continue until either side ends them. page: completes, however slowly it is read. */
 export type StreamKind = keyof typeof LOG_STREAMS;
+
+const openStreams: Readonly<Record<StreamKind, string>> = {
+  follow: 'streams of the log are being read',
+  page: 'pages of the log are being read',
+  terminal: 'terminals are open',
+};
 
 export interface StreamRequest {
   readonly kind: StreamKind;
@@ -231,12 +237,12 @@ interface OpenStream {
 
 export class LogStreams {
   readonly #clock: Clock;
-  readonly #refused: (reader: string, reason: string) => void;
+  readonly #refused: (request: StreamRequest, reason: string) => void;
   readonly #open = new Set<OpenStream>();
   #over: LinesideError | undefined;
 
   /** `refused`: called for each stream that was ended because its reader may not continue. */
-  constructor(clock: Clock, refused: (reader: string, reason: string) => void) {
+  constructor(clock: Clock, refused: (request: StreamRequest, reason: string) => void) {
     this.#clock = clock;
     this.#refused = refused;
   }
@@ -255,8 +261,7 @@ export class LogStreams {
     const own = others.filter((stream) => stream.request.reader === reader).length;
     if (others.length >= inAll || own >= perReader) {
       const full = own >= perReader ? `${perReader} of yours` : `${inAll}`;
-      const what = kind === 'follow' ? 'streams of the log' : 'pages of the log';
-      throw new LinesideError('TOO_MANY', `${full} ${what} are being read already`, {
+      throw new LinesideError('TOO_MANY', `${full} ${openStreams[kind]} already`, {
         hint: 'end one of them first; a page of the console is one stream',
       });
     }
@@ -290,7 +295,7 @@ export class LogStreams {
       } catch (error) {
         if (signal.aborted) return;
         const reason = asLinesideError(error);
-        this.#refused(request.reader, reason.message);
+        this.#refused(request, reason.message);
         over.abort(reason);
       }
     }

@@ -69,6 +69,7 @@ export interface HttpFigures {
   readonly bodyBytes: number;
   readonly followStreams: number;
   readonly pageStreams: number;
+  readonly terminals: number;
 }
 
 export interface HubFigures {
@@ -127,6 +128,7 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     ({ http }) => ({ follow: http.followStreams, page: http.pageStreams }),
     'kind',
   ],
+  ['http_terminals', 'Terminals of the line that are open.', (h) => h.http.terminals],
   [
     'certificate_end_timestamp_seconds',
     'When the certificates of a key of the configuration end, in seconds since the Unix epoch.',

@@ -20,7 +20,7 @@ function metricsOf(t: TestContext, clock: Clock, watch?: WatchAdmin): Metrics {
     host: new FakeHost(),
     storage,
     watch,
-    http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4 }),
+    http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4, terminals: 6 }),
     version: '0.1.0',
     clock,
   });

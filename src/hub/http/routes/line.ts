@@ -1,5 +1,6 @@
 /** The serial line for the console: status, open, close, send; and its log as NDJSON. */
 import type { OutgoingHttpHeaders } from 'node:http';
+import { TLSSocket } from 'node:tls';
 import type { Static } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
 import Long from 'long';
@@ -7,12 +8,14 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { eventJson, flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
 import { lineside, serial } from '../../../shared/proto/services.ts';
 import { NDJSON } from '../bodies.ts';
-import { mayBeSlow } from '../connections.ts';
-import { MAX_LOG_ENTRIES } from '../limits.ts';
+import { bytesBehindUpgrade, mayBeSlow } from '../connections.ts';
+import { checkOrigin } from '../headers.ts';
+import { MAX_LOG_ENTRIES, TERMINAL_TICKET_MS } from '../limits.ts';
 import { logLines, sendPieces } from '../line/line-log.ts';
+import { TERMINAL_PATH } from '../line/terminal-tickets.ts';
 import { invalid } from '../problem.ts';
-import { changingLine, readingLine } from '../schemas/answers.ts';
-import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery } from '../schemas/line.ts';
+import { changingLine, guarded, readingLine } from '../schemas/answers.ts';
+import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery, TerminalQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {
@@ -126,6 +129,52 @@ export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clo
         // A client that disconnected before the listener was added fires no event.
         stream.close();
       }
+    },
+  });
+}
+
+export function terminalRoutes(routes: Routes, parts: RouteParts): void {
+  const { line, tickets, streams, authenticate, clock, metrics } = parts;
+  const route = routes('line');
+  route(`POST ${TERMINAL_PATH}/tickets`, 'operator', {
+    id: 'addTerminalTicket',
+    summary: 'Make the ticket for one terminal',
+    base: guarded,
+    answer: { status: 201, what: 'The ticket.', of: 'TerminalTicket' },
+    handle(call) {
+      const { caller, request } = call;
+      const ticket = tickets.issue({ name: caller.name, authenticate: () => authenticate(request) });
+      return call.created({ ticket, validSeconds: TERMINAL_TICKET_MS / 1_000 }, TERMINAL_PATH);
+    },
+  });
+  route(`GET ${TERMINAL_PATH}`, 'open', {
+    id: 'openTerminal',
+    summary: 'Open a terminal: a WebSocket to the line, with the ticket of an operator',
+    description:
+      'Binary messages are bytes of the line, each of those to the box one packet of at most 16 KiB, answered by sent or refused in their order. Text messages are JSON: TerminalCommand to the box, TerminalNotice from it. First come the last received entries of the log, up to the first notice of the port; each byte comes once. alive comes at least every 5 s; end is last if the box ends it. Origin must be the address of the box.',
+    query: TerminalQuery,
+    base: [...guarded, 'NOT_READY'],
+    answer: { status: 101, what: 'The terminal is open.' },
+    async handle({ request, reply }) {
+      const { ticket } = request.query as { readonly ticket?: unknown };
+      const head = bytesBehindUpgrade(request.raw);
+      if (head === undefined) {
+        tickets.discard(ticket);
+        throw new LinesideError('MALFORMED', 'a terminal is opened as a WebSocket (RFC 6455)');
+      }
+      const { name, authenticate } = tickets.redeem(ticket, request.ip);
+      checkOrigin(request.headers, request.raw.socket instanceof TLSSocket);
+      const { runTerminal } = await import('../line/terminal.ts');
+      const stream = streams.open({ kind: 'terminal', reader: `${name} ${request.ip}`, authenticate });
+      try {
+        runTerminal({ line, stream, clock, by: name, request: request.raw, reply: reply.raw, head });
+      } catch (error) {
+        stream.close();
+        throw error;
+      }
+      reply.hijack();
+      metrics.answered(TERMINAL_PATH, 'GET', 101, reply.elapsedTime / 1_000);
+      return reply;
     },
   });
 }

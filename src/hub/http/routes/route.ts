@@ -19,6 +19,7 @@ import { DEFAULT_PAGE } from '../limits.ts';
 import type { LineCalls } from '../line/line-calls.ts';
 import type { startLineHistory } from '../line/line-history.ts';
 import type { LogStreams } from '../line/line-log.ts';
+import type { TerminalTickets } from '../line/terminal-tickets.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { type Answer, common, Headers, reading, writing } from '../schemas/answers.ts';
 
@@ -40,6 +41,7 @@ export interface RouteParts extends HubParts {
   readonly line: LineCalls;
   readonly history: Pick<ReturnType<typeof startLineHistory>, 'samples'>;
   readonly streams: LogStreams;
+  readonly tickets: TerminalTickets;
   readonly consoleFile: (name: string) => Promise<ConsoleFile>;
   readonly authenticate: Authenticator;
   readonly metrics: Metrics;

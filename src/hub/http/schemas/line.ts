@@ -87,6 +87,57 @@ export const EventsQuery = exact({
   ),
 });
 
+const type = <const T extends string>(name: T) => Type.Literal(name);
+const modemInputs = { cts: Type.Boolean(), dsr: Type.Boolean(), dcd: Type.Boolean(), ri: Type.Boolean() };
+
+/** What a terminal may ask for besides the bytes that it sends. */
+export const terminalCommands = {
+  break: exact({
+    type: type('break'),
+    ms: Type.Integer({ minimum: 1, maximum: 5_000, description: 'How long the line is held in break.' }),
+  }),
+  lines: exact({
+    type: type('lines'),
+    dtr: Type.Optional(Type.Boolean({ description: 'Left out: unchanged.' })),
+    rts: Type.Optional(Type.Boolean({ description: 'Left out: unchanged.' })),
+  }),
+  hold: exact({
+    type: type('hold'),
+    ticket: Type.Optional(
+      Type.String({ maxLength: 64, description: 'Of an earlier hold that is to continue; default: a new hold.' }),
+    ),
+  }),
+  release: exact({ type: type('release') }),
+} as const;
+
+/** One use of the WebSocket. */
+export const TerminalQuery = exact({
+  ticket: Type.String({
+    description: 'Of POST /api/v1/line/terminal/tickets; used up by the request, whatever its outcome.',
+  }),
+});
+
+const terminalNotices = [
+  exact({ type: type('port'), state: choice(portStates, 'How the port stands; the first one ends the scrollback.') }),
+  exact({ type: type('lines'), dtr: Type.Boolean(), rts: Type.Boolean(), ...modemInputs }),
+  exact({ type: type('sent'), bytes: count('Of one message, which the kernel has taken.') }),
+  exact({
+    type: type('done'),
+    what: choice(['break', 'lines', 'hold', 'release'], 'The command.'),
+    ticket: Type.Optional(
+      Type.String({ description: 'Of a hold: with it another connection takes the hold up again.' }),
+    ),
+  }),
+  exact({
+    type: type('refused'),
+    what: choice(['bytes', 'command', 'break', 'lines', 'hold', 'release'], 'command: one that could not be read.'),
+    bytes: count('Of a message that was not sent.'),
+    message: Type.String(),
+  }),
+  exact({ type: type('alive') }),
+  exact({ type: type('end'), code: Type.String({ description: 'Of the problems.' }), message: Type.String() }),
+] as const;
+
 const enums: Readonly<Record<string, (description: string) => TSchema>> = {
   PortState: (description) => choice(portStates, description),
   LogState: (description) => choice(logStates, description),
@@ -134,6 +185,12 @@ export const lineComponents = {
     ),
   }),
   LineEvents: exact({ items: Type.Array(messageSchema('RecordedEvent')) }),
+  TerminalTicket: exact({
+    ticket: Type.String({ description: 'For one WebSocket.' }),
+    validSeconds: count('How long it waits for its WebSocket.'),
+  }),
+  TerminalCommand: Type.Union(Object.values(terminalCommands), { description: 'A text message to a terminal.' }),
+  TerminalNotice: Type.Union([...terminalNotices], { description: 'A text message of a terminal.' }),
   Sent: exact({ bytes: count('Bytes that the kernel has taken.') }),
   Caller: exact({
     name: Type.String({ description: 'Of the token; "local" on the Unix socket.' }),
