@@ -1,15 +1,21 @@
 /** What is done to the port from the console, in a real browser at the real product with its simulated line: open, send, change. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory } from '../e2e/daemon.ts';
+import { type NamedPty, namedPty } from '../e2e/pty.ts';
 import { answerJson, browserMissing, closePages, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import { openSimulated, type Product, startProduct } from './product.ts';
 
 describe('the console: the port', { skip: browserMissing }, () => {
   let product: Product;
+  let pty: NamedPty;
 
   before(async () => {
-    product = await startProduct();
+    const ports = temporaryDirectory();
+    pty = namedPty(ports);
+    product = await startProduct({ serial: { simulate: true, at_start: 'closed', extra_ports: [`${ports}/port*`] } });
   });
   afterEach(closePages);
 
@@ -141,24 +147,62 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await product.box.client.serial.close({});
   });
 
-  test('other settings are those of the port that is open, if it is not in the list, and leave what is not shown', async () => {
-    const portName = await openSimulated(product.box);
-    const before = { portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 77 };
-    assert.equal((await product.box.client.serial.open(before)).error, '');
+  test('settings are changed in one dialog, from those in effect: the device has them; wrong and refused ones are kept and explained', async () => {
+    const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 77 };
+    assert.equal((await product.box.client.line.open({ config, flowControl: 2 })).error, '');
     const opened = await product.enter('technician');
+    const { page } = opened;
     await opened.sees('9600 8N1', '.port');
     const items = [{ portName: '/dev/ttyOTHER', description: 'another', hardwareId: '' }];
     await opened.intercept(/\/line\/ports$/, (request) => answerJson(request, { items }));
     await opened.click('button', 'Change settings…');
+    await opened.find('heading', 'Change settings');
     await opened.sees('/dev/ttyOTHER', 'dialog');
+    await opened.sees(/In effect now: 9600 8N1, XON\/XOFF, RX gap 3\.\d+ ms/, 'dialog');
+    const fields = (): Promise<string[]> =>
+      page.$$eval('dialog form :is(input, select)', (all) => all.map((one) => (one as HTMLInputElement).value));
+    assert.deepEqual((await fields()).slice(1), [pty.portName, '9600', '8', 'none', '1', 'xonxoff', '77', '']);
+
+    await opened.fill('Baud rate', '19200x');
+    await opened.choose('Stop bits', '1.5');
+    await opened.click('button', 'Apply');
+    await opened.sees('Baud rate: "19200x" is not a whole number from 1 to 12,000,000', 'dialog');
+    await opened.sees('Stop bits: 1.5 is allowed with 5 data bits only, not with 8', 'dialog');
+    await focusIs(opened, 'input: Baud rate');
     await opened.fill('Baud rate', '19200');
-    await opened.click('button', 'Open');
-    await opened.sees('19200 8N1', '.port');
-    const { requested } = await product.box.client.line.getStatus({});
-    assert.deepEqual([requested?.portName, requested?.baudRate, requested?.packetSize], [portName, 19_200, 77]);
+    await opened.choose('Data bits', '7');
+    await opened.choose('Parity', 'even');
+    await opened.choose('Stop bits', '2');
+    await opened.choose('Flow control', 'rtscts');
+    await opened.fill('RX gap', '40');
+    await opened.fill('Name of the port', '/dev/ttyNONE');
+    await opened.click('button', 'Apply');
+    await opened.sees('no serial port is called "/dev/ttyNONE"', 'dialog .problem');
+    assert.equal((await product.box.client.line.getStatus({})).effective?.baudRate, 9_600);
+    for (const leave of [() => page.keyboard.press('Escape'), () => opened.click('button', 'Cancel')]) {
+      await leave();
+      await opened.sees('Discard what was typed?', 'dialog');
+      await opened.click('button', 'Keep editing');
+    }
+    assert.deepEqual((await fields()).slice(1), ['/dev/ttyNONE', '19200', '7', 'even', '2', 'rtscts', '77', '40']);
+    await opened.fill('Name of the port', pty.portName);
+    await opened.click('button', 'Apply');
+    await opened.sees('19200 7E2, RTS/CTS', '.port');
+    const { requested, requestedRxGapMs } = await product.box.client.line.getStatus({});
+    assert.deepEqual([requested?.parity, requested?.packetSize, requestedRxGapMs], [1, 77, 40]);
+    // A virtual port keeps neither data bits nor parity.
+    const stty = settingsOfDevice(pty);
+    assert.match(stty, /speed 19200 baud/);
+    for (const word of ['cstopb', 'crtscts', '-ixon'])
+      assert.ok(stty.split(/[\s;]+/).includes(word), `${word}: ${stty}`);
     await product.box.client.serial.close({});
   });
 });
+
+/** As the kernel has them: its terminal answers for its other end too. */
+function settingsOfDevice({ masterFd }: NamedPty): string {
+  return execFileSync('stty', ['-a'], { stdio: [masterFd, 'pipe', 'inherit'], encoding: 'utf8' });
+}
 
 async function focusIs(opened: Opened, wanted: string): Promise<void> {
   await until(`the focus on ${wanted}`, async () => (await opened.focused()) === wanted, LIMIT_MS);

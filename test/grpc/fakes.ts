@@ -120,7 +120,14 @@ export class FakeLine implements Line {
   }
   snapshot(): LineSnapshot {
     const state = this.config === undefined ? 'closed' : 'open';
-    const port = { effective: undefined, rxGapMs: 0, devicePath: '', error: '', kernel: undefined };
+    const port = {
+      effective: undefined,
+      rxGapMs: 0,
+      maxPayloadBytes: 65_536,
+      devicePath: '',
+      error: '',
+      kernel: undefined,
+    };
     const rest = { ...port, counters, portListChanges: 0 };
     return { state, stateAgeMs: 12.5, receivedAgeMs: 3_000.5, sentAgeMs: 0, requested: this.config, ...rest };
   }

@@ -3,16 +3,11 @@ import { createContext, type JSX } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { LineStatus } from '../../shared/gen/http.ts';
 import { durationText } from '../format.ts';
+import { settingsText } from '../line/settings.ts';
 import { text } from '../text.ts';
 import { type Loaded, useLoaded } from './loading.ts';
 
 const EVERY_MS = 2_000;
-
-export type FlowControl = NonNullable<LineStatus['effective']>['flowControl'];
-interface LineSettings
-  extends Pick<NonNullable<LineStatus['requested']>, 'baudRate' | 'dataBits' | 'parity' | 'stopBits'> {
-  readonly flowControl?: FlowControl;
-}
 
 export const LineContext = createContext<Loaded<LineStatus> | undefined>(undefined);
 
@@ -62,14 +57,4 @@ export function LinePulse(): JSX.Element | null {
 
 function agoText(bytes: number, ageMs: number): string {
   return bytes === 0 ? text.shell.nothingYet : text.shell.ago(durationText(ageMs / 1_000));
-}
-
-const parityLetters = { none: 'N', even: 'E', odd: 'O', mark: 'M', space: 'S' } as const;
-
-export const flowControlNames = { none: 'none', rtscts: 'RTS/CTS', xonxoff: 'XON/XOFF' } as const;
-
-/** "115200 8N1", "9600 7E1, RTS/CTS" */
-export function settingsText({ baudRate, dataBits, parity, stopBits, flowControl = 'none' }: LineSettings): string {
-  const flow = flowControl === 'none' ? '' : `, ${flowControlNames[flowControl]}`;
-  return `${baudRate} ${dataBits}${parityLetters[parity]}${stopBits}${flow}`;
 }

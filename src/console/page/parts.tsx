@@ -103,13 +103,14 @@ export function ReasonField(props: { hint: string; value: string; onChange: (rea
 
 export function Select<T extends string>(props: {
   label: string;
+  fault?: string | undefined;
   value: T;
   /** A value, or a value with its words. */
   options: readonly (T | readonly [value: T, words: string])[];
   onChange: (value: T) => void;
 }): JSX.Element {
   return (
-    <Field label={props.label}>
+    <Field label={props.label} fault={props.fault}>
       {(attributes) => (
         <select
           {...attributes}

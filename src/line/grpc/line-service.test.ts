@@ -20,11 +20,14 @@ async function setUp() {
 
 test('GetStatus reports the state of the line, the log and the service', async () => {
   await using s = await setUp();
-  await s.line.open({ portName: 'p', baudRate: 9600, dataBits: 8, parity: 0, stopBits: 0, packetSize: 0 });
+  const framing = { baudRate: 9600, dataBits: 8, parity: 0, stopBits: 0 } as const;
+  s.line.config = { portName: 'p', ...framing, packetSize: 0, flowControl: 2, rxGapMs: 7 };
   s.log.record(1, 1, Buffer.from('x'));
   const status = await s.client.getStatus({});
   assert.equal(status.portState, lineside.v1.PortState.PORT_STATE_OPEN);
   assert.equal(status.requested?.portName, 'p');
+  const { requestedFlowControl, requestedRxGapMs, rxGapAsked, maxPayloadBytes } = status;
+  assert.deepEqual([requestedFlowControl, requestedRxGapMs, rxGapAsked, maxPayloadBytes], [2, 7, true, 65_536]);
   assert.equal(status.counters?.rxBytes.toString(), String(2 ** 40));
   assert.deepEqual([status.version, status.portStateAgeMs.toNumber()], ['1.2.3', 12]);
   assert.deepEqual([status.receivedAgeMs.toNumber(), status.sentAgeMs.toNumber()], [3_000, 0]);

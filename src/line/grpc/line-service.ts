@@ -145,6 +145,9 @@ function lineStatus(
     portListChanges: u64(line.portListChanges),
     rxGapUs: Math.round(line.rxGapMs * 1_000),
     rxGapAsked: requested?.rxGapMs !== undefined,
+    requestedFlowControl: requested?.flowControl ?? 0,
+    requestedRxGapMs: requested?.rxGapMs ?? 0,
+    maxPayloadBytes: line.maxPayloadBytes,
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
   };
 }

@@ -1,6 +1,7 @@
 /** The parameters of a line, as the contract numbers them, and which of them are taken. Pure. */
 
 import { LinesideError } from '../../shared/base/errors.ts';
+import { lineLimits } from '../../shared/base/line-limits.ts';
 
 export const Parity = { none: 0, even: 1, odd: 2, mark: 3, space: 4 } as const;
 export type Parity = (typeof Parity)[keyof typeof Parity];
@@ -65,16 +66,13 @@ export interface OutgoingLines {
 
 /** What is taken of each number, both ends included, and how a fault names it. */
 const ranges = [
-  // The fastest UARTs in use (FT232H, FT2232H) end at 12 Mbaud.
-  ['baudRate', 'baud_rate', 1, 12_000_000, 'is not 1 to 12000000'],
-  ['dataBits', 'data_bits', 5, 8, 'is not 5, 6, 7 or 8'],
+  ['baudRate', 'baud_rate', ...lineLimits.baudRate, 'is not 1 to 12000000'],
+  ['dataBits', 'data_bits', ...lineLimits.dataBits, 'is not 5, 6, 7 or 8'],
   ['parity', 'parity', Parity.none, Parity.space, 'is no Parity'],
   ['stopBits', 'stop_bits', StopBits.one, StopBits.two, 'is no StopBits'],
-  // The largest packet that SendPacket would take by default, too.
-  ['packetSize', 'packet_size', 0, 65_536, 'is not 0 to 65536'],
+  ['packetSize', 'packet_size', ...lineLimits.packetSize, 'is not 0 to 65536'],
   ['flowControl', 'flow_control', FlowControl.none, FlowControl.xonxoff, 'is no FlowControl'],
-  // As serial.rx_gap_ms.
-  ['rxGapMs', 'rx_gap_ms', 0, 1_000, 'is not 0 to 1000'],
+  ['rxGapMs', 'rx_gap_ms', ...lineLimits.rxGapMs, 'is not 0 to 1000'],
 ] as const;
 
 type Numbers = {

@@ -67,6 +67,8 @@ export interface LineSnapshot {
   readonly effective: EffectiveSettings | undefined;
   /** The silence that ends a chunk now; 0 too while no port is open. */
   readonly rxGapMs: number;
+  /** Bytes. */
+  readonly maxPayloadBytes: number;
   readonly devicePath: string;
   /** Why it is lost or was not reopened; '' otherwise. */
   readonly error: string;

@@ -382,6 +382,7 @@ describe('the port owner', () => {
     await world.owner.open(configOf('/dev/a'));
     world.owner.limit({ maxPayloadBytes: 2, writeTimeoutMs: 100, rxGapMs: 500 });
     await assert.rejects(world.send('abc'), { code: 'INVALID_ARGUMENT' });
+    assert.equal(world.owner.snapshot().maxPayloadBytes, 2);
     world.device.accepts = 0;
     const failed = assert.rejects(world.send('ab'), { code: 'WRITE_TIMEOUT' });
     world.clock.advance(200);

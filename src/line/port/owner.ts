@@ -251,6 +251,7 @@ export class PortOwner {
       requested: current?.config ?? ('target' in state ? state.target.config : undefined),
       effective: current?.device.effective,
       rxGapMs: current?.traffic.rxGapMs ?? 0,
+      maxPayloadBytes: this.#limits.maxPayloadBytes,
       devicePath: current?.device.path ?? '',
       error: 'error' in state ? state.error.message : '',
       kernel: current?.device.kernelCounters(),

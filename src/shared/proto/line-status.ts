@@ -45,7 +45,7 @@ export function messageJson<M extends object, N>(type: Message<M>, message: M, w
 
 export function statusJson<N>(status: lineside.v1.LineStatus.$Properties, write: Write<N>) {
   const { LineStatus, LineCounters, LogStatus, ClockStatus } = lineside.v1;
-  const { portState, requested, effective, ...rest } = messageJson(LineStatus, status, write);
+  const { portState, requested, effective, requestedFlowControl, ...rest } = messageJson(LineStatus, status, write);
   const counters = messageJson(LineCounters, status.counters ?? {}, write);
   const log = messageJson(LogStatus, status.log ?? {}, write);
   const clock = messageJson(ClockStatus, status.clock ?? {}, write);
@@ -53,6 +53,7 @@ export function statusJson<N>(status: lineside.v1.LineStatus.$Properties, write:
     ...rest,
     portState: portStates[portState] ?? 'unknown',
     requested: requested && { ...requested, ...framing(requested) },
+    requestedFlowControl: flowControls[requestedFlowControl] ?? ('unknown' as const),
     effective: effective && {
       ...effective,
       ...framing(effective),
