@@ -30,24 +30,24 @@ export type TypedSettings = Readonly<
   >
 >;
 
-const usual: Shown = { baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1 };
+const usual: Requested = { portName: '', baudRate: 115_200, dataBits: 8, parity: 'none', stopBits: 1, packetSize: 0 };
 /** The driver's own rate may be off by so much from the one asked for: Open takes it. */
 const TAKEN_BAUD_ERROR = 0.025;
 
 /** Those in effect; of a lost port, those it comes back with; without a port, the usual ones. */
 export function settingsNow(status: LineStatus | undefined): TypedSettings {
-  const requested = status?.requested ?? undefined;
-  const now: Shown = status?.effective ?? requested ?? usual;
-  const isAsked = requested !== undefined && isSameBaud(requested.baudRate, now.baudRate);
+  const asked = status?.requested ?? usual;
+  const now: Shown = status?.effective ?? asked;
+  // A divider that is not exact must not become what is asked for.
+  const { baudRate } = isSameBaud(asked.baudRate, now.baudRate) ? asked : now;
   return {
-    portName: requested?.portName ?? '',
-    // A divider that is not exact must not become what is asked for.
-    baudRate: String(isAsked ? requested.baudRate : now.baudRate),
+    portName: asked.portName,
+    baudRate: String(baudRate),
     dataBits: String(now.dataBits),
     parity: now.parity,
     stopBits: String(now.stopBits),
     flowControl: now.flowControl ?? status?.requestedFlowControl ?? 'none',
-    packetSize: String(requested?.packetSize ?? 0),
+    packetSize: String(asked.packetSize),
     rxGapMs: status?.rxGapAsked === true ? String(status.requestedRxGapMs) : '',
   };
 }

@@ -119,6 +119,9 @@ const clockStates: Readonly<Record<TimeState, lineside.v1.ClockState>> = {
   unknown: ClockState.CLOCK_STATE_UNSPECIFIED,
 };
 
+const { FLOW_CONTROL_NONE, FLOW_CONTROL_RTS_CTS, FLOW_CONTROL_XON_XOFF } = lineside.v1.FlowControl;
+const flowControls = [FLOW_CONTROL_NONE, FLOW_CONTROL_RTS_CTS, FLOW_CONTROL_XON_XOFF] as const;
+
 type ServiceFacts = Pick<
   lineside.v1.LineStatus.$Properties,
   'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'holder' | 'configurationRefused' | 'listenerFault'
@@ -145,7 +148,7 @@ function lineStatus(
     portListChanges: u64(line.portListChanges),
     rxGapUs: Math.round(line.rxGapMs * 1_000),
     rxGapAsked: requested?.rxGapMs !== undefined,
-    requestedFlowControl: requested?.flowControl ?? 0,
+    requestedFlowControl: flowControls[requested?.flowControl ?? 0],
     requestedRxGapMs: requested?.rxGapMs ?? 0,
     maxPayloadBytes: line.maxPayloadBytes,
     clock: { state: clockStates[log.time], correctedByMs: Long.fromNumber(log.correctedByMs ?? 0) },
