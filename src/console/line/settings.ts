@@ -5,7 +5,7 @@ import { countText } from '../format.ts';
 import { text } from '../text.ts';
 
 type Requested = NonNullable<LineStatus['requested']>;
-export type FlowControl = LineStatus['requestedFlowControl'];
+type FlowControl = LineStatus['requestedFlowControl'];
 type Shown = Pick<Requested, 'baudRate' | 'dataBits' | 'parity' | 'stopBits'> & { readonly flowControl?: FlowControl };
 
 const words = text.settings;
