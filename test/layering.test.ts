@@ -207,21 +207,26 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     because: 'tokens, roles and certificates are the same for both processes, the collector and the commands',
   },
   collector: {
-    may: ['shared/auth', 'shared/config', 'shared/proto', 'shared/gen', 'cli'],
+    may: ['shared/auth', 'shared/config', 'shared/log-formats', 'shared/proto', 'shared/gen', 'cli'],
     because: 'the collector runs on another machine: it knows what boxes send, and nothing of the box',
   },
   cli: {
-    may: ['shared/proto', 'shared/gen'],
+    may: ['shared/log-formats', 'shared/proto', 'shared/gen'],
     because: 'the CLI is a client of gRPC and HTTP, with nothing of the daemon inside',
   },
   'console/page': {
-    may: ['console', 'shared/gen'],
+    may: ['console', 'shared/gen', 'shared/log-formats'],
     because: 'the page runs in a browser: it knows the HTTP interface, and nothing of the service behind it',
   },
   console: {
-    may: ['shared/gen'],
+    may: ['shared/gen', 'shared/log-formats'],
     because:
       "what the page decides without a browser's help is pure, and knows the interface's answers by their generated types",
+  },
+  'shared/log-formats': {
+    may: [],
+    because:
+      'the files that the log is exported to are the same for the command line and the console, and need neither',
   },
   'shared/proto': { may: ['shared/gen'], because: 'it types what is generated, and shows its messages as JSON' },
   'shared/gen': { may: [], because: 'generated code stands alone' },

@@ -1,6 +1,8 @@
 /** What surrounds each command: its streams, signals, connection options, and the way its outcome becomes an exit status. */
+
 import { CommanderError } from 'commander';
 import { asLinesideError, LinesideError } from '../shared/base/errors.ts';
+import { shownJson } from '../shared/base/shown-json.ts';
 import { type ConnectionOptions, type Face, hubFace, lineFace, type Profile, sourceOf } from './connection/endpoint.ts';
 import { Hub } from './connection/hub-client.ts';
 import { findProfile } from './connection/profiles.ts';
@@ -10,7 +12,7 @@ import { CliFailure, exitStatus, failureJson, failureLine, signalStatus, usageFa
 import type { CliIo, StopSignal } from './io.ts';
 import { type colourTimes, wantsColour } from './output/colour.ts';
 import { safeLines, safeText } from './output/hex.ts';
-import { type Json, jsonLine, shownJson } from './output/json.ts';
+import { type Json, jsonLine } from './output/json.ts';
 import { Output, OutputClosed } from './output/output.ts';
 import { openPager } from './output/pager.ts';
 

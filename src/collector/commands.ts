@@ -8,12 +8,13 @@ import { exitStatus } from '../cli/failure.ts';
 import type { CliIo } from '../cli/io.ts';
 import { EntryPrinter, type LogItem, logItems } from '../cli/output/entries.ts';
 import { safeText } from '../cli/output/hex.ts';
-import { entryJson, gapJson, type Json, jsonLine } from '../cli/output/json.ts';
+import { dataJson, type Json, jsonLine, loggedEntry, loggedGap } from '../cli/output/json.ts';
 import { counted, exact, grouped, localTime } from '../cli/output/numbers.ts';
 import { Output } from '../cli/output/output.ts';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import { createLogger } from '../shared/base/logger.ts';
 import { parseListen } from '../shared/config/listen.ts';
+import { entryJson, gapJson } from '../shared/log-formats/log-formats.ts';
 import { lineside } from '../shared/proto/services.ts';
 import { glance } from './batch-check.ts';
 import { directoryName, readSegment, segmentNames } from './segment.ts';
@@ -154,7 +155,9 @@ function jsonOf({ base64 }: ReadOptions): (item: Shown) => string {
   const form = base64 === true ? 'base64' : 'hex';
   return (item) => {
     if (item.kind === 'log') return jsonLine({ log: { deviceId: item.deviceId, logId: item.logId } });
-    return jsonLine(item.kind === 'gap' ? { gap: gapObject(item.value) } : entryJson(item.value, form));
+    if (item.kind === 'gap') return jsonLine({ gap: gapObject(item.value) });
+    const entry = loggedEntry(item.value);
+    return jsonLine(entryJson(entry, dataJson(entry.bytes, form)));
   };
 }
 
@@ -162,7 +165,7 @@ function jsonOf({ base64 }: ReadOptions): (item: Shown) => string {
 function gapObject(gap: GapShown): Json {
   const { cause, openEnded } = gap;
   const times = exact(gap.toMs) === 0 ? { from: null, to: null } : {};
-  return { cause, ...gapJson(gap), ...times, ...(openEnded ? { openEnded } : {}) };
+  return { cause, ...gapJson(loggedGap(gap)), ...times, ...(openEnded ? { openEnded } : {}) };
 }
 
 function textOf({ view, ids }: ReadOptions, out: Output, io: CliIo): (item: Shown) => string {

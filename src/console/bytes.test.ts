@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { bytesOfHex, bytesOfText, dumpLines, fromBase64, hexText, type Typed, visibleText } from './bytes.ts';
+import { hexText, visibleText } from '../shared/log-formats/byte-text.ts';
+import { bytesOfHex, bytesOfText, dumpLines, fromBase64, type Typed } from './bytes.ts';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 

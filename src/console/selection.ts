@@ -1,5 +1,5 @@
 /** Rows of the log that are selected, from one to another, and their text for the clipboard. Pure. */
-import { hexText, visibleText } from './bytes.ts';
+import { hexText, visibleText } from '../shared/log-formats/byte-text.ts';
 import { dayText, plural, timeText } from './format.ts';
 import type { ShownRow } from './rows.ts';
 import { text } from './text.ts';

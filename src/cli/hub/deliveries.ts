@@ -1,10 +1,11 @@
 /** webhook deliveries, delivery, retry: what was sent, what became of it, and sending it again. */
+import { shownJson } from '../../shared/base/shown-json.ts';
 import { type Given, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath, type Hub } from '../connection/hub-client.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { type Json, type JsonObject, shownJson } from '../output/json.ts';
+import { type Json, type JsonObject } from '../output/json.ts';
 import { counted, spanText } from '../output/numbers.ts';
 import { cut, labelledWrapped, type Row, table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';

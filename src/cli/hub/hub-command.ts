@@ -2,14 +2,16 @@
  * A command of the hub described as data: the request it makes of its arguments and options, and how the answer is shown:
  * a list with columns, rows with labels, or one line. `--json` prints the answer as it came.
  */
+
 import { Option } from 'commander';
 import { instantOfMs, parseInstant } from '../../shared/base/instant.ts';
+import { shownJson } from '../../shared/base/shown-json.ts';
 import { type ArgumentSpec, bareName, type Entry, type Filling, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath, type Query } from '../connection/hub-client.ts';
 import { exitStatus, usageFailure } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { type Json, type JsonObject, jsonLine, shownJson } from '../output/json.ts';
+import { type Json, type JsonObject, jsonLine } from '../output/json.ts';
 import { localTime, parseWhen, wholeNumber } from '../output/numbers.ts';
 import { labelledWrapped, type Row, table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';

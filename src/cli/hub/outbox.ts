@@ -1,10 +1,11 @@
 /** outbox: what is still to be published to the broker, and why it waits; its dead letters; alerts; the audit. */
+import { shownJson } from '../../shared/base/shown-json.ts';
 import { option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath, type Hub } from '../connection/hub-client.ts';
 import { CliFailure, exitStatus } from '../failure.ts';
 import { safeText } from '../output/hex.ts';
-import { type JsonObject, shownJson } from '../output/json.ts';
+import { type JsonObject } from '../output/json.ts';
 import { counted, grouped, spanText } from '../output/numbers.ts';
 import { labelledWrapped, type Row } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';

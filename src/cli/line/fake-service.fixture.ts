@@ -169,7 +169,10 @@ export class FakeService {
     return {
       getStatus: async () => {
         const status = v1.LineStatus.fromObject(this.#status);
-        if (status.log != null) status.log.headId = u64(this.entries.at(-1)?.id ?? 0);
+        if (status.log != null) {
+          status.log.firstId = u64(this.entries[0]?.id ?? 0);
+          status.log.headId = u64(this.entries.at(-1)?.id ?? 0);
+        }
         return status;
       },
       readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),

@@ -141,7 +141,7 @@ const gap = (id: number) => ({
 });
 
 describe('log export', () => {
-  it('writes raw bytes of one direction or both, in order', async () => {
+  it('writes raw bytes or text of one direction or both, in order, up to a time', async () => {
     for (const [to, text] of [
       [0, 'ask'],
       [1, '\x00\xff'],
@@ -153,6 +153,9 @@ describe('log export', () => {
     assert.equal((await cli('log', 'export', '--format', 'raw', '--dir', 'rx', '-o', file)).status, 0);
     assert.deepEqual(await readFile(file), Buffer.from('\x00\xff!', 'latin1'));
     assert.equal((await cli('log', 'export')).status, 2);
+    const text = await cli('log', 'export', '--format', 'text', '--until', '2023-11-14T22:13:20.003Z');
+    assert.match(text.stdout, /^2023-11-1\S+ TX ask\n2023-11-1\S+ RX \\x00\\xff\n/);
+    assert.equal(service.reads.at(-1)?.untilMs.toNumber(), 1_700_000_000_003);
     const terminal = await begin(['log', 'export', '--format', 'raw'], { tty: { columns: 80 } }).done;
     assert.deepEqual([terminal.status, terminal.stdout], [2, '']);
   });
@@ -175,6 +178,16 @@ describe('log export', () => {
     assert.equal((await cli('log', 'export', '--format', 'jsonl', '-o', '/dev/null')).status, 0);
     if (process.getuid?.() === 0)
       assert.match((await cli('log', 'export', '--format', 'jsonl', '-o', '/dev/full')).stderr, /no space left/);
+  });
+
+  it('says that retention removed what was before the first entry, where the export begins with that', async () => {
+    service.patchStatus({ log: {} });
+    for (let n = 1; n <= 3; n += 1) service.log(1, `${n}`);
+    assert.equal((await cli('log', 'export', '--format', 'raw')).stderr, '');
+    service.entries.shift();
+    const said = /the log begins with entry 2: retention removed what was before/;
+    assert.match((await cli('log', 'export', '--format', 'raw')).stderr, said);
+    assert.equal((await cli('log', 'export', '--format', 'raw', '--after', '2')).stderr, '');
   });
 
   it('writes a capture that Wireshark reads: packets, direction, bytes, time and comments', async () => {

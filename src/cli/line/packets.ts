@@ -1,15 +1,17 @@
 /** send and receive: packets to the line, and packets out of its incoming buffer. */
+
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import Long from 'long';
 import { pause } from '../../shared/base/clock.ts';
+import { visibleText } from '../../shared/log-formats/byte-text.ts';
 import type { serial } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { checkAnswer } from '../connection/service.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure, readable } from '../input.ts';
-import { escapedText, parseHex, safeText, spacedHex, textBytes } from '../output/hex.ts';
+import { parseHex, safeText, spacedHex, textBytes } from '../output/hex.ts';
 import { dataJson, jsonLine } from '../output/json.ts';
 import { byteSize, counted, exact, parseUint64, secondsAsMs, wholeNumber } from '../output/numbers.ts';
 import type { Args, Call } from '../shell.ts';
@@ -256,5 +258,5 @@ function packetText(packet: serial.Packet, call: Call<ReceiveOptions>): string |
   const { payload } = packet;
   if (call.json) return jsonLine({ seqId: exact(packet.seqId), ...dataJson(payload, 'hex'), tags: packet.tags });
   if (call.options.raw === true) return payload;
-  return `${call.options.hex === true ? spacedHex(payload) : escapedText(payload)}\n`;
+  return `${call.options.hex === true ? spacedHex(payload) : visibleText(payload)}\n`;
 }

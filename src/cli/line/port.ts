@@ -1,4 +1,5 @@
 /** devices, open, close, settings, events, release, modem, break: the port, what it is open with, what happened to it, its other wires. */
+import { utcTime } from '../../shared/base/instant.ts';
 import { eventJson, eventKinds, flowControls, parities, stopBits } from '../../shared/proto/line-status.ts';
 import { type lineside, serial } from '../../shared/proto/services.ts';
 import { type ArgumentSpec, type Entry, type Given, option } from '../command.ts';
@@ -7,7 +8,7 @@ import { CliFailure } from '../failure.ts';
 import { clockMark } from '../output/entries.ts';
 import { safeText } from '../output/hex.ts';
 import { configJson, deviceJson } from '../output/json.ts';
-import { exact, localTime, utcTime, wholeNumber } from '../output/numbers.ts';
+import { exact, localTime, wholeNumber } from '../output/numbers.ts';
 import { table } from '../output/table.ts';
 import type { Args, Call } from '../shell.ts';
 import { parseSettings, type Settings, settingsText, usualSettings } from './settings.ts';
@@ -268,7 +269,7 @@ function eventRow({ timestampMs, clock, afterEntryId, kind, by, detail }: linesi
 
 function eventLine(event: lineside.v1.RecordedEvent) {
   const { clock, ...fields } = eventJson(event, exact);
-  return { ...fields, time: utcTime(event.timestampMs), ...(clock !== 'unknown' && { clock }) };
+  return { ...fields, time: utcTime(exact(event.timestampMs)), ...(clock !== 'unknown' && { clock }) };
 }
 
 async function release(call: Call<object>): Promise<number> {

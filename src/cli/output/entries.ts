@@ -1,9 +1,11 @@
 /** Log entries and gaps as lines for people. Pure, but for the day it remembers to print once. */
+import { visibleText } from '../../shared/log-formats/byte-text.ts';
+import { type Exact, gapSentence, jsonLineOf, type Logged } from '../../shared/log-formats/log-formats.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Colour, painted } from './colour.ts';
-import { asciiColumn, escapedText, safeText, spacedHex } from './hex.ts';
-import { type DataForm, directionName, entryClockName, entryJson, gapJson, jsonLine } from './json.ts';
-import { counted, exact, localTime, type Uint64 } from './numbers.ts';
+import { asciiColumn, safeText, spacedHex } from './hex.ts';
+import { type DataForm, dataJson, directionName, entryClockName, loggedEntry, loggedGap } from './json.ts';
+import { exact, localTime, type Uint64 } from './numbers.ts';
 
 export type DataView = 'hex' | 'text' | 'both';
 
@@ -93,7 +95,7 @@ export class EntryPrinter {
 
   #rows(data: Uint8Array): string[] {
     const { view } = this.#look;
-    if (view === 'text') return [escapedText(data)];
+    if (view === 'text') return [visibleText(data)];
     const rows: string[] = [];
     const hexColumns = this.#rowBytes * 3 - 1;
     for (let at = 0; at < data.length; at += this.#rowBytes) {
@@ -112,19 +114,20 @@ export class EntryPrinter {
 
 /** 123 entries (4,567 bytes) not stored: disk full, 12:00:01 to 12:05:00 */
 export function gapPhrase(gap: lineside.v1.LogGap): string {
-  const from = localTime(gap.fromMs);
-  const to = localTime(gap.toMs);
-  const start = `${from.date} ${from.time}`.trim();
-  const end = from.date === to.date ? to.time : `${to.date} ${to.time}`;
-  const reason = gap.reason === '' ? '' : `${safeText(gap.reason)}, `;
-  return `${counted(gap.entries, 'entry', 'entries')} (${counted(gap.bytes, 'byte')}) not stored: ${reason}${start} to ${end}`;
+  return gapSentence(loggedGap(gap), localSpan);
+}
+
+function localSpan(fromMs: Exact, toMs: Exact): string {
+  const from = localTime(fromMs);
+  const to = localTime(toMs);
+  return `${`${from.date} ${from.time}`.trim()} to ${from.date === to.date ? to.time : `${to.date} ${to.time}`}`;
+}
+
+export function* logged(batch: lineside.v1.LogBatch): Generator<Logged> {
+  for (const { kind, value } of logItems(batch)) yield kind === 'gap' ? loggedGap(value) : loggedEntry(value);
 }
 
 /** An entry or {"gap": ...} to a line. */
 export function jsonLines(batch: lineside.v1.LogBatch, form: DataForm): string {
-  let text = '';
-  for (const { kind, value } of logItems(batch)) {
-    text += jsonLine(kind === 'gap' ? { gap: gapJson(value) } : entryJson(value, form));
-  }
-  return text;
+  return Array.from(logged(batch), (item) => jsonLineOf(item, (bytes) => dataJson(bytes, form))).join('');
 }

@@ -37,11 +37,6 @@ const named: Readonly<Record<string, string>> = { '\r': '\\r', '\n': '\\n', '\t'
 /** What a terminal may be given as it is: letters, marks, digits, punctuation, symbols and the plain space, of any script. */
 const showable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 
-/** Bytes as text with every control character, and every byte that is not UTF-8, written as an escape. */
-export function escapedText(data: Uint8Array): string {
-  return mapText(data, (char, bytes) => named[char] ?? (showable.test(char) ? char : escapedBytes(bytes)));
-}
-
 /** The same for text from the service (notes, names, errors): one line, nothing that drives a terminal. */
 export function safeText(text: string): string {
   let out = '';

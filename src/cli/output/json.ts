@@ -1,4 +1,6 @@
 /** Messages of the service as JSON for scripts: camelCase names, 64-bit numbers exact (a string from 2^53 on). Pure. */
+import { shownJson } from '../../shared/base/shown-json.ts';
+import { type DataJson, gapJson, type LoggedEntry, type LoggedGap } from '../../shared/log-formats/log-formats.ts';
 import {
   entryClocks,
   framing,
@@ -8,7 +10,7 @@ import {
 } from '../../shared/proto/line-status.ts';
 import { type lineside, serial } from '../../shared/proto/services.ts';
 import { plainHex } from './hex.ts';
-import { exact, utcTime } from './numbers.ts';
+import { exact } from './numbers.ts';
 
 export interface JsonObject {
   readonly [key: string]: Json;
@@ -17,13 +19,6 @@ export type Json = string | number | boolean | null | readonly Json[] | JsonObje
 
 export function jsonLine(value: Json): string {
   return `${shownJson(value)}\n`;
-}
-
-/** What could drive a terminal is an escape. It stands inside strings only, so the JSON stays the same. */
-export function shownJson(value: unknown, indent = 0): string {
-  return JSON.stringify(value, null, indent).replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \n]/gu, (char) =>
-    Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, '0')}`).join(''),
-  );
 }
 
 export function deviceJson(device: serial.SerialDevice, open: boolean) {
@@ -40,7 +35,7 @@ export function directionName(dir: number): string {
 
 export type DataForm = 'hex' | 'base64';
 
-export function dataJson(data: Uint8Array, form: DataForm): { [key: string]: Json } {
+export function dataJson(data: Uint8Array, form: DataForm): DataJson {
   if (form === 'hex') return { hex: plainHex(data) };
   return { base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64') };
 }
@@ -51,30 +46,30 @@ export function entryClockName(clock: number): string {
   return name === 'unknown' ? '' : name;
 }
 
-export function entryJson({ id, entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry, form: DataForm): Json {
-  const known = entryClockName(clock);
+export function loggedEntry({ id, entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry): LoggedEntry {
   return {
+    kind: 'entry',
     id: exact(id),
-    time: utcTime(entry.timestamp),
-    timestampMs: exact(entry.timestamp),
-    ...(known === '' ? {} : { clock: known }),
-    ...(known === 'corrected' ? { uncorrectedTimestampMs: exact(uncorrectedTimestampMs) } : {}),
     dir: directionName(entry.dir),
-    ...dataJson(entry.rawData, form),
-    ...(entry.note === '' ? {} : { note: entry.note }),
+    timestampMs: exact(entry.timestamp),
+    clock: entryClocks[clock] ?? 'unknown',
+    ...(entryClocks[clock] === 'corrected' && { uncorrectedTimestampMs: exact(uncorrectedTimestampMs) }),
+    bytes: entry.rawData,
+    note: entry.note,
   };
 }
 
 type GapFields = 'firstId' | 'lastId' | 'entries' | 'bytes' | 'fromMs' | 'toMs' | 'reason';
 
-export function gapJson(gap: Pick<lineside.v1.LogGap, GapFields>): { [key: string]: Json } {
+export function loggedGap(gap: Pick<lineside.v1.LogGap, GapFields>): LoggedGap {
   return {
+    kind: 'gap',
     firstId: exact(gap.firstId),
-    lastId: exact(gap.lastId),
+    id: exact(gap.lastId),
     entries: exact(gap.entries),
     bytes: exact(gap.bytes),
-    from: utcTime(gap.fromMs),
-    to: utcTime(gap.toMs),
+    fromMs: exact(gap.fromMs),
+    toMs: exact(gap.toMs),
     reason: gap.reason,
   };
 }
@@ -85,5 +80,9 @@ export function portStateName(state: number): string {
 
 export function statusJson(status: lineside.v1.LineStatus, healthy: boolean): { [key: string]: Json } {
   const json = lineStatusJson(status, exact);
-  return { healthy, ...json, log: { ...json.log, gaps: (status.log?.gaps ?? []).map(gapJson) } };
+  return {
+    healthy,
+    ...json,
+    log: { ...json.log, gaps: (status.log?.gaps ?? []).map((gap) => gapJson(loggedGap(gap))) },
+  };
 }

@@ -1,28 +1,32 @@
 /** Numbers, times and durations as people type and read them. 64-bit numbers stay exact. Pure. */
 import Long from 'long';
+import * as formats from '../../shared/log-formats/log-formats.ts';
+
+type Exact = formats.Exact;
+
 import { usageFailure } from '../failure.ts';
 
-export type Uint64 = number | Long;
+export type Uint64 = Exact | Long;
 
 const two32 = 2 ** 32;
 /** The high word of 2^53: below it a 64-bit number is exact as a number. */
 const safeHigh = 2 ** 21;
 
 /** A number where it is exact, else the digits as a string: what JSON can carry without loss. */
-export function exact(value: Uint64): number | string {
-  if (typeof value === 'number') return value;
+export function exact(value: Uint64): Exact {
+  if (typeof value !== 'object') return value;
   const high = value.high >>> 0;
   return high < safeHigh ? high * two32 + (value.low >>> 0) : value.toUnsigned().toString();
 }
 
 /** Digits in groups of three: 1,234,567. */
 export function grouped(value: Uint64): string {
-  return String(exact(value)).replace(/\B(?=(\d{3})+$)/g, ',');
+  return formats.grouped(exact(value));
 }
 
 /** "1 entry", "1,234 entries". */
 export function counted(value: Uint64, one: string, many = `${one}s`): string {
-  return `${grouped(value)} ${exact(value) === 1 ? one : many}`;
+  return formats.counted(exact(value), one, many);
 }
 
 /** Bytes for people: exact below 10 kB, then three digits. */
@@ -105,10 +109,4 @@ export function localTime(value: Uint64) {
   const iso = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString();
   const split = iso.indexOf('T');
   return { date: iso.slice(0, split), time: iso.slice(split + 1, -1) };
-}
-
-/** RFC 3339 in UTC, or null where no calendar holds it. */
-export function utcTime(value: Uint64): string | null {
-  const ms = Number(exact(value));
-  return ms > lastDateMs ? null : new Date(ms).toISOString();
 }

@@ -64,3 +64,24 @@ export function instantAfter(last: Instant | undefined, wallMs: number): Instant
 export function laterOf(a: Instant, b: Instant): Instant {
   return a > b ? a : b;
 }
+
+// Times of the log: milliseconds, which from 2^53 on are digits.
+
+/** The last millisecond that a Date can hold, less the longest offset of a time zone. */
+const LAST_LOCAL_MS = 8_640_000_000_000_000 - 86_400_000;
+
+/** RFC 3339 in UTC, or null where no calendar holds it. */
+export function utcTime(value: number | string): string | null {
+  const ms = Number(value);
+  return ms > LAST_LOCAL_MS + 86_400_000 ? null : new Date(ms).toISOString();
+}
+
+/** RFC 3339 in the time zone of this machine: "2026-11-27T13:05:09.120+01:00". */
+export function zonedTime(value: number | string): string {
+  const ms = Number(value);
+  if (ms > LAST_LOCAL_MS) return `${value} ms`;
+  const offset = -new Date(ms).getTimezoneOffset();
+  const two = (part: number): string => String(part).padStart(2, '0');
+  const away = `${offset < 0 ? '-' : '+'}${two(Math.floor(Math.abs(offset) / 60))}:${two(Math.abs(offset) % 60)}`;
+  return `${new Date(ms + offset * MS_PER_MINUTE).toISOString().slice(0, -1)}${away}`;
+}

@@ -1,7 +1,7 @@
 /** The rows of the log: only those in sight are drawn; those that are selected can be copied. */
 import type { JSX, Ref } from 'preact';
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { hexText, visibleText } from '../../bytes.ts';
+import { hexText, visibleText } from '../../../shared/log-formats/byte-text.ts';
 import { dayText, plural, timeText } from '../../format.ts';
 import { drawnRows, type EntryRow, isAtEnd, type LineEvent, type ShownRow, scrollToShow } from '../../rows.ts';
 import {

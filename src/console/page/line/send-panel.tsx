@@ -1,7 +1,8 @@
 /** What is sent. Text typed while a packet is in flight stays; text that could not be sent is not lost. */
 import type { JSX, RefObject } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { bytesOfHex, bytesOfText, hexText, type Typed } from '../../bytes.ts';
+import { hexText } from '../../../shared/log-formats/byte-text.ts';
+import { bytesOfHex, bytesOfText, type Typed } from '../../bytes.ts';
 import { plural } from '../../format.ts';
 import type { Problem } from '../../problem.ts';
 import { useDoing } from '../loading.ts';
