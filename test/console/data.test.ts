@@ -1,7 +1,10 @@
 /** Reference data in a real browser at the real product: tables by schema, records, their changes and history. */
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory } from '../e2e/daemon.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { create, dictionary, expect, update } from '../e2e/hub-support.ts';
 import { assertAccessible, browserMissing, closePages, LIMIT_MS } from './browser.ts';
@@ -197,5 +200,49 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.click('button', 'Save');
     await opened.sees('Version 5 is saved', 'main');
     assert.match((await opened.texts('.dump'))[0] ?? '', /"Lab"/);
+  });
+
+  test('a CSV file with a fault in line 3 is repaired, imported, and refused by the box at the line of the file', async () => {
+    const opened = await product.enter('clerk', '#/data/site.rooms', { width: 390, height: 780 });
+    const file = join(temporaryDirectory(), 'rooms.csv');
+    const cell = `"${EVIL.replaceAll('"', '""')}"`;
+    const head = 'businessKey,name,floor,action\n';
+    // As a person does it: the same file again, once it is repaired.
+    const choose = async (written: string): Promise<void> => {
+      await writeFile(file, written);
+      const [chooser] = await Promise.all([opened.page.waitForFileChooser(), opened.click('field', 'File')]);
+      await chooser.accept([file]);
+    };
+    await opened.click('button', 'Import…');
+    await choose(`${head}"csv ""1""",Store,0,\ncsv 2,${cell},first,\n`);
+    await opened.sees('The file has 1 fault.', 'dialog');
+    await opened.sees(/Line 3\s*floor: "first" is not a whole number/i, 'dialog table');
+    await opened.sees('csv "1"', 'dialog');
+    assert.ok(await opened.page.$eval('dialog [type=submit]', (button) => (button as HTMLButtonElement).disabled));
+    await assertAccessible(opened, 'import with a fault');
+    // A choice of a file that is cancelled closes nothing.
+    const input = await opened.find('field', 'File');
+    await input.evaluate((one) => one.dispatchEvent(new Event('cancel', { bubbles: true })));
+    // What the page cannot know: the box refuses the whole, and says where.
+    await choose(`${head}csv 1,"Store\r\n0",0,\n"csv 2","",1,\n`);
+    await opened.sees('2 records: 2 to write, 0 to close.', 'dialog');
+    await opened.click('button', 'Import');
+    await opened.sees(/Line 4\s*\/data\/name/, 'dialog table');
+    await choose(`${head}"csv ""1""",Store,0,\ncsv 2,${cell},1,\n`);
+    await opened.sees('2 records: 2 to write, 0 to close.', 'dialog');
+    await opened.fill('Reason', 'Zählung – neu');
+    await assertAccessible(opened, 'import without a fault');
+    await opened.click('button', 'Import');
+    await opened.sees('Imported: 2 created, 0 updated, 0 closed, 0 unchanged.', 'main');
+    await opened.sees('csv "1"', '.table');
+    const record = await expect(200, api.get('/api/v1/dictionaries/site.rooms/records/csv%202'));
+    assert.deepEqual([record['changeReason'], record['changedBy']], ['Zählung – neu', 'clerk']);
+    // NDJSON, as the command line has it.
+    await opened.click('button', 'Import…');
+    await choose('{"businessKey":"csv 2","action":"close"}\n');
+    await opened.sees('1 record: 0 to write, 1 to close.', 'dialog');
+    await opened.click('button', 'Import');
+    await opened.sees('1 closed', 'main');
+    await opened.misses('csv 2', '.table');
   });
 });

@@ -5,8 +5,14 @@ import { localProblem, ProblemError, problemOf } from '../problem.ts';
 const PATIENCE_MS = 20_000;
 
 export interface Asked {
-  /** A string is JSON already, letter by letter. */
+  /** A string is sent letter by letter. */
   readonly body?: object | string;
+  /** Of a string that is not JSON. */
+  readonly type?: string;
+  /** Beside a body that has no field for it. */
+  readonly changeReason?: string;
+  /** For an answer that takes long. */
+  readonly patienceMs?: number;
   readonly ifMatch?: number | undefined;
   readonly signal?: AbortSignal;
 }
@@ -39,12 +45,14 @@ export class Api {
     return pieces(response.body);
   }
 
-  async #text(method: string, path: string, { body, ifMatch, signal }: Asked): Promise<string> {
-    const late = AbortSignal.timeout(PATIENCE_MS);
+  async #text(method: string, path: string, asked: Asked): Promise<string> {
+    const { body, type = 'application/json', ifMatch, changeReason = '', signal, patienceMs = PATIENCE_MS } = asked;
+    const late = AbortSignal.timeout(patienceMs);
     const content = typeof body === 'object' ? JSON.stringify(body) : body;
     const headers = this.#headers();
-    if (content !== undefined) headers.set('content-type', 'application/json');
+    if (content !== undefined) headers.set('content-type', type);
     if (ifMatch !== undefined) headers.set('if-match', `"${ifMatch}"`);
+    if (changeReason !== '') headers.set('x-change-reason', utf8Header(changeReason));
     const response = await fetch(path, {
       ...plain,
       method,
@@ -69,6 +77,9 @@ export class Api {
 
 /** No cookies, no cache: the token alone identifies the caller. */
 const plain = { credentials: 'omit', cache: 'no-store', redirect: 'error' } as const;
+
+/** A header has bytes, which a browser wants as characters up to 255. */
+const utf8Header = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
 
 async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIterable<string> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();

@@ -225,6 +225,8 @@ export function Dialog(props: {
       ref={element}
       aria-labelledby={id}
       onCancel={(event) => {
+        // A choice of a file that is cancelled bubbles to here.
+        if (event.target !== event.currentTarget) return;
         event.preventDefault();
         leave();
       }}

@@ -1,7 +1,7 @@
 /** The records of a dictionary as a table whose columns come from its schema; for writers, new records and closing of several. */
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Dictionary, Record as RefRecord } from '../../../shared/gen/http.ts';
+import type { Dictionary, ImportResult, Record as RefRecord } from '../../../shared/gen/http.ts';
 import { dictionaryPath, pathOf, validityText } from '../../data/record.ts';
 import { cellText, recordColumns } from '../../data/schema.ts';
 import { text } from '../../text.ts';
@@ -10,6 +10,7 @@ import { useLoaded, usePaged } from '../loading.ts';
 import { Button, Done, focusHeading, Heading, ProblemBox, ReasonDialog, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { ImportDialog } from './import-dialog.tsx';
 import { RecordForm, recordFormId } from './record-form.tsx';
 import { UnsavedNote, useUnsavedNames } from './unsaved-text.tsx';
 
@@ -29,6 +30,8 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
   const { rights } = useSession();
   const [filter, setFilter] = useState<Filter>(filters.get(dictionary) ?? { prefix: '', which: 'valid' });
   const [isMaking, setMaking] = useState(false);
+  const [isImporting, setImporting] = useState(false);
+  const [imported, setImported] = useState<ImportResult>();
   const about = useLoaded<Dictionary>(dictionaryPath(dictionary), 0);
   const prefix = useSettled(filter.prefix, TYPED_MS);
   const change = (changed: Partial<Filter>): void => {
@@ -47,8 +50,10 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
       {rights.writes && (
         <div class="buttons">
           <Button text={say.newRecord} class="main" onClick={() => setMaking(true)} />
+          <Button text={text.importing.open} disabled={about.value === undefined} onClick={() => setImporting(true)} />
         </div>
       )}
+      <Done>{imported === undefined ? '' : text.importing.imported(imported)}</Done>
       {!isMaking && <UnsavedNote id={recordFormId(dictionary)} resume={() => setMaking(true)} />}
       <UnsavedRecords dictionary={dictionary} />
       <div class="card row">
@@ -65,7 +70,25 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
           onChange={(which) => change({ which })}
         />
       </div>
-      <RecordTable dictionary={dictionary} schema={about.value?.schema} which={filter.which} prefix={prefix} />
+      <RecordTable
+        // After an import, all is read again.
+        key={imported?.txTime}
+        dictionary={dictionary}
+        schema={about.value?.schema}
+        which={filter.which}
+        prefix={prefix}
+      />
+      {isImporting && (
+        <ImportDialog
+          dictionary={dictionary}
+          schema={about.value?.schema}
+          onDone={(result) => {
+            setImporting(false);
+            setImported(result);
+          }}
+          onClose={() => setImporting(false)}
+        />
+      )}
       {isMaking && (
         <RecordForm
           dictionary={dictionary}
