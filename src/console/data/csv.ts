@@ -11,7 +11,7 @@ export type CsvRow =
   { readonly line: number; readonly cells: readonly Cell[] } | { readonly line: number; readonly fault: CsvFault };
 
 /** "open": a quote that is never closed; all after it is lost. "stray": a quote in a cell without quotes, or a text after the closing one. */
-export type CsvFault = 'open' | 'stray';
+type CsvFault = 'open' | 'stray';
 
 const SEPARATORS = [',', ';', '\t'] as const;
 
