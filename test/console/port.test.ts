@@ -131,7 +131,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.choose('Direction', 'tx');
     await opened.fill('Search', 'no such');
     await opened.misses('Port opened', '.rows');
-    const link = '#/line?dir=tx&text=no+such';
+    const link = '#/line?dir=tx&text=no%20such';
     assert.equal(await opened.page.evaluate(() => location.hash), link);
     await opened.click('link', 'Health');
     await opened.click('link', 'Line');
