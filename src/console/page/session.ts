@@ -1,6 +1,6 @@
 /** The user of the page: the token lives as long as the tab, and is in no cookie. */
 import { createContext } from 'preact';
-import { useContext } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import type { Health } from '../../shared/gen/http.ts';
 import { clearUnsaved, type TextStorage } from '../data/unsaved.ts';
 import type { Rights } from '../views.ts';
@@ -55,4 +55,24 @@ export function keepToken(token: string): void {
 export function clearTab(): void {
   keepToken('');
   clearUnsaved(tabStorage);
+}
+
+/** A choice of this browser; `values`: the usual one first. It may forbid the storage: then the choice lasts until the page is reloaded. */
+export function useKept<T extends string>(key: string, values: readonly [T, ...T[]]): readonly [T, (value: T) => void] {
+  const [value, setValue] = useState<T>(() => {
+    try {
+      return values.find((one) => one === localStorage.getItem(key)) ?? values[0];
+    } catch {
+      return values[0];
+    }
+  });
+  const choose = (next: T): void => {
+    setValue(next);
+    try {
+      localStorage.setItem(key, next);
+    } catch {
+      // Kept in memory only.
+    }
+  };
+  return [value, choose];
 }

@@ -1,7 +1,10 @@
-/** The line: its log as it grows, the port, and something to send. */
-import type { JSX } from 'preact';
-import { Heading } from '../parts.tsx';
-import { useSession } from '../session.ts';
+/** The line: its log as it grows or its terminal, the port, and something to send. */
+import type { ComponentType, JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { localProblem, type Problem } from '../../problem.ts';
+import { text } from '../../text.ts';
+import { Button, Heading, ProblemBox } from '../parts.tsx';
+import { useKept, useSession } from '../session.ts';
 import { LogPanel } from './log-panel.tsx';
 import { PortPanel } from './port-panel.tsx';
 import { SendPanel } from './send-panel.tsx';
@@ -9,14 +12,45 @@ import { SendPanel } from './send-panel.tsx';
 /** It stays mounted while another view is shown, with what was typed, searched for and paused. */
 export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
   const { rights } = useSession();
+  const [view, setView] = useKept('lineside.line.view', ['log', 'terminal']);
+  const isTerminal = rights.operates && view === 'terminal';
+  const flip = (
+    <Button
+      text={text.terminal.title}
+      aria-pressed={isTerminal}
+      onClick={() => setView(isTerminal ? 'log' : 'terminal')}
+    />
+  );
   return (
     <div class="line-page" hidden={!isShown}>
       {isShown && <Heading>Line</Heading>}
       <div class={rights.operates ? 'line-view operates' : 'line-view'}>
-        <PortPanel />
-        <LogPanel />
+        <PortPanel actions={rights.operates && flip} />
+        <div class="slot" hidden={isTerminal}>
+          <LogPanel />
+        </div>
+        {isTerminal && <TerminalSlot />}
         {rights.operates && <SendPanel />}
       </div>
+    </div>
+  );
+}
+
+/** Its parts are larger than the whole page before it. */
+function TerminalSlot(): JSX.Element {
+  const [Panel, setPanel] = useState<ComponentType>();
+  const [problem, setProblem] = useState<Problem>();
+  useEffect(() => {
+    import('./terminal-panel.tsx').then(
+      ({ TerminalPanel }) => setPanel(() => TerminalPanel),
+      (error: unknown) => setProblem(localProblem(text.terminal.notLoaded, String(error), text.terminal.reload)),
+    );
+  }, []);
+  if (Panel !== undefined) return <Panel />;
+  return (
+    <div class="card log">
+      <ProblemBox problem={problem} />
+      {problem === undefined && <p class="note">{text.parts.loading}</p>}
     </div>
   );
 }

@@ -9,6 +9,7 @@ import { text } from '../../text.ts';
 import { hashOf, placeOf, withQuery } from '../../views.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
+import { useKept } from '../session.ts';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
@@ -17,7 +18,7 @@ export function LogPanel(): JSX.Element {
   const log = useLog();
   const events = useEvents();
   const [{ jumpMs, ...wanted }, want] = useAddress();
-  const [view, setView] = useView();
+  const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const [shown, show] = useState<EntryRow>();
   const [jumps, setJumps] = useState(false);
   const [atEnd, setAtEnd] = useState(true);
@@ -154,26 +155,6 @@ function addressOf({ dir, text: typed = '', as, at }: Readonly<Record<string, st
 
 const VIEW_KEY = 'lineside.log.view';
 const views = ['both', 'text', 'hex'] as const satisfies readonly LogView[];
-
-/** The choice of this browser. It may forbid the storage: then the choice lasts until the page is reloaded. */
-function useView(): readonly [LogView, (view: LogView) => void] {
-  const [view, setView] = useState<LogView>(() => {
-    try {
-      return views.find((one) => one === localStorage.getItem(VIEW_KEY)) ?? 'both';
-    } catch {
-      return 'both';
-    }
-  });
-  const choose = (next: LogView): void => {
-    setView(next);
-    try {
-      localStorage.setItem(VIEW_KEY, next);
-    } catch {
-      // Kept in memory only.
-    }
-  };
-  return [view, choose];
-}
 
 function countLine(log: Log, seen: number, narrows: boolean): string {
   const all = plural(log.buffer.rows.length, 'row');

@@ -13,7 +13,8 @@ import { Differences, SettingsDialog } from './settings-dialog.tsx';
 
 const words = text.port;
 
-export function PortPanel(): JSX.Element {
+/** `actions`: more buttons. */
+export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.Element {
   const { api, rights } = useSession();
   const line = useLine();
   const [opening, setOpening] = useState(false);
@@ -39,6 +40,7 @@ export function PortPanel(): JSX.Element {
             {isClosed ? words.open : words.change}
           </button>
           {!isClosed && <Button text={words.close} disabled={closing.busy} onClick={close} />}
+          {actions}
         </div>
       )}
       {opening && (
