@@ -292,4 +292,13 @@ END;
 `,
   contentsMigration(),
   recordsMigration(),
+  `
+-- One row, there from the beginning: the saved commands of the line, as a JSON list (line-commands.ts).
+CREATE TABLE line_commands (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  version INTEGER NOT NULL,
+  items TEXT NOT NULL
+);
+INSERT INTO line_commands (one, version, items) VALUES (1, 1, '[]');
+`,
 ];

@@ -40,3 +40,25 @@ export interface RecordChange {
 }
 
 export type BundleFormat = 'ndjson' | 'json';
+
+// Commands to the line that were saved under a name.
+
+export const MAX_COMMANDS = 100;
+/** Of what is typed, in UTF-8: a hundred commands are 100 KiB, a small part of the database. */
+export const MAX_COMMAND_BYTES = 1_024;
+export const MAX_NAME_CHARS = 64;
+export const commandFormats = ['text', 'hex'] as const;
+export const lineEndings = ['none', 'lf', 'cr', 'crlf'] as const;
+
+export interface LineCommand {
+  readonly name: string;
+  readonly format: (typeof commandFormats)[number];
+  /** As it is typed: text with escapes, or hex digits. */
+  readonly data: string;
+  readonly lineEnding: (typeof lineEndings)[number];
+}
+
+export interface LineCommandList {
+  readonly version: number;
+  readonly items: readonly LineCommand[];
+}

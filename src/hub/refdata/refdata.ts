@@ -7,6 +7,7 @@ import type { ChangeStore } from '../outbox/change-store.ts';
 import { Dictionaries, dictionaryOf } from './dictionaries.ts';
 import { Drafts } from './drafts.ts';
 import { type ImportOptions, Imports } from './import.ts';
+import { LineCommands } from './line-commands.ts';
 import { Records } from './records.ts';
 
 export type Refdata = ReturnType<typeof openRefdata>;
@@ -18,6 +19,7 @@ export function openRefdata(options: ImportOptions) {
   const drafts = new Drafts(store, dictionaries);
   const records = new Records(store, dictionaries);
   const imports = new Imports(options);
+  const commands = new LineCommands(store);
   return {
     createDictionary: dictionaries.create.bind(dictionaries),
     dictionaries: reader(store, dictionaries.page.bind(dictionaries)),
@@ -36,6 +38,8 @@ export function openRefdata(options: ImportOptions) {
     records: reader(store, records.page.bind(records)),
     history: reader(store, records.history.bind(records)),
     bulkClose: records.bulkClose.bind(records),
+    lineCommands: reader(store, commands.list.bind(commands)),
+    saveLineCommands: commands.replace.bind(commands),
     importBundle: imports.run.bind(imports),
     assertImportAlive: imports.assertAlive.bind(imports),
     close: imports.close.bind(imports),

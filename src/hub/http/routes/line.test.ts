@@ -226,3 +226,50 @@ describe('whoami', () => {
     assert.equal((await call('GET', '/api/v1/whoami')).status, 401);
   });
 });
+
+describe('saved commands of the line', () => {
+  const url = '/api/v1/line/commands';
+  const command = { name: 'read status', format: 'text', data: 'STATUS?', lineEnding: 'crlf' };
+
+  it('are one list for the box: read by viewers, replaced as a whole by operators who know its version', async (t) => {
+    const { call, tokens, ask } = await startTestServer(t);
+    const read = () => call('GET', url, { token: tokens.viewer });
+    const put = (version: string, items: unknown, token = tokens.operator) =>
+      call('PUT', url, { token, json: { items }, headers: version === '' ? {} : { 'if-match': version } });
+    const empty = await read();
+    assert.deepEqual([empty.status, empty.headers.etag, empty.json.items], [200, '"1"', []]);
+    const saved = await put('"1"', [command]);
+    assert.deepEqual([saved.status, saved.headers.etag, saved.json], [200, '"2"', { version: 2, items: [command] }]);
+    const stale = await put('"1"', []);
+    assert.deepEqual([stale.status, stale.json.code], [412, 'STALE_VERSION']);
+    assert.equal((await put('', [])).status, 428);
+    assert.equal((await put('"2"', [], tokens.viewer)).status, 403);
+    assert.equal((await put('"2"', [], tokens.writer)).status, 403);
+    assert.deepEqual((await read()).json, { version: 2, items: [command] });
+    const audit = await ask('GET', '/api/v1/admin/audit?action=line.commands_saved');
+    assert.equal(audit.status, 200);
+  });
+
+  it('are bounded and strict, and every fault is named', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    const put = async (items: unknown): Promise<string> => {
+      const answer = await call('PUT', url, { token: tokens.operator, json: { items }, headers: { 'if-match': '*' } });
+      return `${answer.status} ${String(answer.json.detail)} ${JSON.stringify(answer.json.reasons ?? [])}`;
+    };
+    for (const [wrong, said] of [
+      [{ ...command, name: '' }, /^422 .*name/],
+      [{ ...command, name: 'n'.repeat(65) }, /^422 .*name/],
+      [{ ...command, name: 'a\nb' }, /^422 .*name/],
+      [{ ...command, data: 'x'.repeat(1_025) }, /^422 .*data/],
+      [{ ...command, data: 'ä'.repeat(513) }, /^422 .*data: has 1026 bytes in UTF-8, more than 1024/],
+      [{ ...command, format: 'binary' }, /^422 .*format/],
+      [{ ...command, lineEnding: '\n' }, /^422 .*lineEnding/],
+      [{ ...command, more: 1 }, /^422 .*more/],
+    ] as const)
+      assert.match(await put([wrong]), said);
+    assert.match(await put([command, command]), /^422 .*there is a command \\"read status\\" already/);
+    const many = Array.from({ length: 101 }, (_, n) => ({ ...command, name: `command ${n}`, data: 'ä'.repeat(512) }));
+    assert.match(await put(many), /^422 .*items/);
+    assert.match(await put(many.slice(1)), /^200/);
+  });
+});

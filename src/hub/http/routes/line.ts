@@ -95,6 +95,25 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
   });
 }
 
+export function lineCommandRoutes(routes: Routes, { refdata }: RouteParts): void {
+  const route = routes('line');
+  const one = { what: 'The list.', of: 'LineCommands', etag: true } as const;
+  route('GET /api/v1/line/commands', 'viewer', {
+    id: 'getLineCommands',
+    summary: 'Read the saved commands of the line',
+    answer: one,
+    handle: () => refdata.lineCommands(),
+  });
+  route('PUT /api/v1/line/commands', 'operator', {
+    id: 'saveLineCommands',
+    summary: 'Replace the saved commands of the line',
+    body: LineBody.commands,
+    version: 'required',
+    answer: one,
+    handle: ({ caller, body, version }) => refdata.saveLineCommands(caller.name, body.items, version),
+  });
+}
+
 export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clock }: RouteParts): void {
   routes('line')('GET /api/v1/line/log', 'viewer', {
     id: 'readLineLog',

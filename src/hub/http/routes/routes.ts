@@ -6,7 +6,7 @@ import { type Answer, type ComponentName, components, Headers } from '../schemas
 import { businessKey } from '../schemas/refdata.ts';
 import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
-import { lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
+import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
 import { type Route, type RouteParts, routesOf } from './route.ts';
 import { consoleRoutes, operationRoutes, serviceRoutes } from './service.ts';
@@ -20,6 +20,7 @@ const all = [
   recordRoutes,
   operationRoutes,
   lineRoutes,
+  lineCommandRoutes,
   lineLogRoutes,
   terminalRoutes,
   subscriptionRoutes,

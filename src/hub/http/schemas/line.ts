@@ -11,8 +11,16 @@ import {
   portStates,
   stopBits,
 } from '../../../shared/proto/line-status.ts';
+import {
+  commandFormats,
+  lineEndings,
+  MAX_COMMAND_BYTES,
+  MAX_COMMANDS,
+  MAX_NAME_CHARS,
+  PLAIN_TEXT,
+} from '../../refdata/face.ts';
 import { MAX_LOG_ENTRIES } from '../limits.ts';
-import { choice, count, exact, orNull } from './shapes.ts';
+import { choice, count, exact, orNull, version } from './shapes.ts';
 
 /** The protocol has 32 bits; the line checks the value. */
 const number32 = (description: string, options: object = {}) =>
@@ -30,6 +38,27 @@ const config = {
 };
 const packetSize = number32('Bytes of a received packet; 0: any.');
 
+const commandItems = Type.Array(
+  exact({
+    name: Type.String({
+      minLength: 1,
+      maxLength: MAX_NAME_CHARS,
+      pattern: PLAIN_TEXT,
+      description: 'Each once in the list.',
+      examples: ['read status'],
+    }),
+    format: choice(commandFormats, 'How data is read.'),
+    data: Type.String({
+      minLength: 1,
+      maxLength: MAX_COMMAND_BYTES,
+      description: `As it is typed: text with \\n \\r \\t \\0 \\\\ and \\xNN, or hex. At most ${MAX_COMMAND_BYTES} bytes in UTF-8.`,
+      examples: ['STATUS?'],
+    }),
+    lineEnding: choice(lineEndings, 'Sent behind a text.'),
+  }),
+  { maxItems: MAX_COMMANDS, description: `In the order in which they are shown; at most ${MAX_COMMANDS}.` },
+);
+
 export const LineBody = {
   open: exact({
     ...config,
@@ -45,6 +74,7 @@ export const LineBody = {
     hex: Type.Optional(Type.String({ description: 'Bytes in hex, with or without spaces.', examples: ['48 65 6c'] })),
     base64: Type.Optional(Type.String({ description: 'Bytes in base64; instead of hex.' })),
   }),
+  commands: exact({ items: commandItems }),
 } as const;
 
 function bound(description: string) {
@@ -191,6 +221,7 @@ export const lineComponents = {
   }),
   TerminalCommand: Type.Union(Object.values(terminalCommands), { description: 'A text message to a terminal.' }),
   TerminalNotice: Type.Union([...terminalNotices], { description: 'A text message of a terminal.' }),
+  LineCommands: exact({ version, items: commandItems }),
   Sent: exact({ bytes: count('Bytes that the kernel has taken.') }),
   Caller: exact({
     name: Type.String({ description: 'Of the token; "local" on the Unix socket.' }),
