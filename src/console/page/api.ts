@@ -32,7 +32,7 @@ export class Api {
   }
 
   /** undefined: the answer has no body. */
-  async send<T>(method: 'POST' | 'PUT', path: string, asked: Asked = {}): Promise<T | undefined> {
+  async send<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, asked: Asked = {}): Promise<T | undefined> {
     const text = await this.#text(method, path, asked);
     return text === '' ? undefined : (JSON.parse(text) as T);
   }

@@ -1,15 +1,16 @@
-/** Delivery: the outbox with its dead letters, the deliveries to webhook subscribers. */
+/** Delivery: the outbox with its dead letters, webhook subscriptions and their deliveries. */
 import type { JSX } from 'preact';
 import { text } from '../../text.ts';
 import { hashOf } from '../../views.ts';
 import { Heading } from '../parts.tsx';
 import { OutboxView } from './outbox-view.tsx';
+import { SubscriptionList, SubscriptionView } from './subscriptions-view.tsx';
 import { WebhooksView } from './webhooks-view.tsx';
 
 const say = text.delivery;
-const tabs = ['outbox', 'webhooks'] as const;
+const tabs = ['outbox', 'webhooks', 'subscriptions'] as const;
 
-export function DeliveryView({ parts: [part = 'outbox'] }: { parts: readonly string[] }): JSX.Element {
+export function DeliveryView({ parts: [part = 'outbox', id] }: { parts: readonly string[] }): JSX.Element {
   return (
     <>
       <Heading>{say.title}</Heading>
@@ -20,17 +21,19 @@ export function DeliveryView({ parts: [part = 'outbox'] }: { parts: readonly str
           </a>
         ))}
       </nav>
-      <Part name={part} />
+      <Part name={part} id={id} />
     </>
   );
 }
 
-function Part({ name }: { name: string }): JSX.Element {
+function Part({ name, id }: { name: string; id: string | undefined }): JSX.Element {
   switch (name) {
     case 'outbox':
       return <OutboxView />;
     case 'webhooks':
       return <WebhooksView />;
+    case 'subscriptions':
+      return id === undefined ? <SubscriptionList /> : <SubscriptionView key={id} id={id} />;
     default:
       return <p class="card">{say.noSuchPart(name)}</p>;
   }

@@ -28,11 +28,11 @@ import { type Bulk, BulkDialog } from './bulk-dialog.tsx';
 
 const say = text.delivery.webhooks;
 const EVERY_MS = 5_000;
-const WEBHOOKS = '/api/v1/admin/webhooks';
+export const WEBHOOKS = '/api/v1/admin/webhooks';
 const PLACE = hashOf('delivery', 'webhooks');
 const states = ['pending', 'retrying', 'delivered', 'rejected', 'failed'] as const satisfies Delivery['state'][];
 /** A box has at most 200. */
-const SUBSCRIPTIONS = `${WEBHOOKS}/subscriptions?limit=200`;
+export const SUBSCRIPTIONS = `${WEBHOOKS}/subscriptions?limit=200`;
 
 export function WebhooksView(): JSX.Element {
   const { typed, settled, change } = useFilter(PLACE, ['state', 'subscription', 'statusCode']);
