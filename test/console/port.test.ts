@@ -94,8 +94,45 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.fill('Text', 'lost?');
     await opened.page.keyboard.press('Enter');
     await opened.sees(/No port is open/, '.send .problem');
-    await opened.click('button', 'Put it back');
+    await opened.sees('Not sent: lost?', '.send');
     assert.equal(await opened.page.$eval('.send input', (one) => one.value), 'lost?');
+  });
+
+  test('a text is repeated until it is stopped, the view is left, or the port is closed; format and ending are kept', async () => {
+    const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0 };
+    assert.equal((await product.box.client.serial.open(config)).error, '');
+    const opened = await product.enter('technician');
+    await opened.sees('9600 8N1', '.port');
+    await opened.choose('End with', 'cr');
+    await opened.fill('Text', 'tick');
+    await opened.fill('Seconds', '0.05');
+    await opened.sees('Seconds: "0.05" is not a number from 0.1 to 3,600', '.send');
+    await opened.fill('Seconds', '0.1');
+    const before = pty.received().length;
+    await opened.click('button', 'Repeat');
+    await opened.sees(/Sent [3-9] times, repeating/, '.send');
+    await opened.click('button', 'Stop repeating');
+    await opened.sees(/Sent \d+ times\. Stopped\./, '.send');
+    const sent = pty.received().subarray(before).toString();
+    assert.match(sent, /^(?:tick\r){3,}$/);
+
+    await opened.click('button', 'Repeat');
+    await opened.sees('times, repeating', '.send');
+    await opened.show('#/health');
+    await opened.find('heading', 'Health');
+    await opened.show('#/line');
+    await opened.sees('Stopped: the Line view was left.', '.send');
+    await opened.click('button', 'Repeat');
+    await opened.sees('times, repeating', '.send');
+    await product.box.client.serial.close({});
+    await opened.sees(/Sent \d+ times?\. Stopped: .*port is (?:not )?open/i, '.send');
+    await opened.choose('Format', 'hex');
+    await opened.page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.find('field', 'Bytes in hex');
+    await opened.choose('Format', 'text');
+    await opened.find('field', 'End with');
+    const ending = await opened.page.$$eval('.send select', (all) => all.map((one) => one.value));
+    assert.deepEqual(ending, ['text', 'cr']);
   });
 
   test('a packet without an answer is not said to be unsent; put back, it is unchanged', async () => {

@@ -30,7 +30,7 @@ export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
           <LogPanel />
         </div>
         {isTerminal && <TerminalSlot />}
-        {rights.operates && <SendPanel />}
+        {rights.operates && <SendPanel isShown={isShown} />}
       </div>
     </div>
   );

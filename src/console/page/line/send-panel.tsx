@@ -1,132 +1,214 @@
-/** What is sent. Text typed while a packet is in flight stays; text that could not be sent is not lost. */
+/** What is sent: once, or repeated. It stays in the field until the line has accepted it; text that is typed meanwhile stays too. */
 import type { JSX, RefObject } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { hexText } from '../../../shared/log-formats/byte-text.ts';
-import { bytesOfHex, bytesOfText, type Typed } from '../../bytes.ts';
 import { plural } from '../../format.ts';
-import type { Problem } from '../../problem.ts';
+import { bytesOf, type Draft, isRefusal, isSame, readSeconds, recalled } from '../../line/sending.ts';
+import { type Problem, problemFrom } from '../../problem.ts';
+import { text } from '../../text.ts';
+import { useLine } from '../line-status.tsx';
 import { useDoing } from '../loading.ts';
 import { Button, ProblemBox, Section, Select, TextField } from '../parts.tsx';
-import { useSession } from '../session.ts';
+import { useKept, useSession } from '../session.ts';
 
-const endings = [['', 'nothing'], '\\n', '\\r', '\\r\\n'] as const;
+const words = text.send;
 /** Bytes of the preview. */
 const SHOWN_BYTES = 48;
 const MAX_REMEMBERED = 20;
-
-interface Draft {
-  readonly typed: string;
-  readonly as: 'text' | 'hex';
-  readonly end: '' | '\\n' | '\\r' | '\\r\\n';
-}
 
 interface Said {
   readonly sent: string;
   readonly unsent: Draft | undefined;
 }
 
-export function SendPanel(): JSX.Element {
+const nothingSaid: Said = { sent: '', unsent: undefined };
+
+export function SendPanel({ isShown }: { isShown: boolean }): JSX.Element {
   const { api } = useSession();
-  const [draft, setDraft] = useState<Draft>({ typed: '', as: 'text', end: '' });
-  const [said, say] = useState<Said>({ sent: '', unsent: undefined });
+  const [draft, setDraft] = useDraft();
+  const [said, say] = useState(nothingSaid);
   const [tried, setTried] = useState(false);
   const remembered = useRef<readonly Draft[]>([]);
   const input = useRef<HTMLInputElement>(null);
   const doing = useDoing();
   const read = bytesOf(draft);
   const bytes = 'bytes' in read ? read.bytes : new Uint8Array();
+  const post = (payload: Uint8Array): Promise<unknown> =>
+    api.send('POST', '/api/v1/line/send', { body: { hex: hexText(payload) } });
+  const repeating = useRepeating(post, isShown);
   const remember = (one: Draft): void => {
     const others = remembered.current.filter((other) => !isSame(other, one));
     remembered.current = [one, ...others].slice(0, MAX_REMEMBERED);
   };
-  const type = (typed: string): void => setDraft((was) => ({ ...was, typed }));
-
+  const send = (one: Draft, payload: Uint8Array): void => {
+    say(nothingSaid);
+    remember(one);
+    void doing
+      .run(async () => {
+        await post(payload);
+      })
+      .then((well) => {
+        if (!well) return say({ sent: '', unsent: one });
+        say({ sent: words.sent(plural(payload.length, 'byte')), unsent: undefined });
+        // What was typed since waits in the field.
+        setDraft((now) => (isSame(now, one) ? { ...now, data: '' } : now));
+      });
+  };
   const submit = (event: Event): void => {
     event.preventDefault();
     input.current?.focus();
     setTried(true);
-    // One after the other; what is typed meanwhile waits in the field.
     if (bytes.length === 0 || doing.busy) return;
     setTried(false);
-    type('');
-    say({ sent: '', unsent: undefined });
-    remember(draft);
-    const send = async (): Promise<void> => {
-      await api.send('POST', '/api/v1/line/send', { body: { hex: hexText(bytes) } });
-    };
-    void doing
-      .run(send)
-      .then((well) =>
-        say(well ? { sent: `${plural(bytes.length, 'byte')} sent`, unsent: undefined } : { sent: '', unsent: draft }),
-      );
+    // What is typed next replaces what is in flight.
+    input.current?.select();
+    send(draft, bytes);
   };
   const putBack = (unsent: Draft): void => {
     // Text typed since is remembered.
-    if (draft.typed !== '') remember(draft);
-    setDraft(unsent);
-    say({ sent: '', unsent: undefined });
+    if (draft.data !== '') remember(draft);
+    setDraft(() => unsent);
+    say(nothingSaid);
     input.current?.focus();
   };
-  const empty = tried && bytes.length === 0 ? 'Nothing was typed yet.' : undefined;
+  const empty = tried && bytes.length === 0 ? words.nothingTyped : undefined;
   return (
-    <Section title="Send" class="send">
+    <Section title={words.title} class="send">
       <form onSubmit={submit}>
         <ProblemBox problem={doing.problem} />
-        {said.unsent !== undefined && <Unsent draft={said.unsent} problem={doing.problem} onPutBack={putBack} />}
+        {said.unsent !== undefined && (
+          <Unsent draft={said.unsent} now={draft} problem={doing.problem} onPutBack={putBack} />
+        )}
         <DraftFields
           draft={draft}
           fault={'fault' in read ? read.fault : empty}
           input={input}
-          onChange={setDraft}
+          onChange={(next) => setDraft(() => next)}
           remembered={() => remembered.current}
         />
         <p class="note preview">
-          {bytes.length === 0 ? 'Will be sent: nothing' : `Will be sent: ${plural(bytes.length, 'byte')}: `}
+          {words.willSend(bytes.length === 0 ? words.nothing : `${plural(bytes.length, 'byte')}: `)}
           <span class="mono">{hexText(bytes, SHOWN_BYTES)}</span>
         </p>
         <div class="row">
           <button type="submit" class="main">
-            {doing.busy ? 'Sending…' : 'Send'}
+            {doing.busy ? words.sending : words.send}
           </button>
           <span role="status" class="note">
             {said.sent}
           </span>
         </div>
       </form>
+      <RepeatForm repeating={repeating} bytes={bytes} />
     </Section>
   );
 }
 
-/** A refused packet was not sent. Without an answer, or after a server error, it is unknown how much was sent. */
-function Unsent(props: { draft: Draft; problem: Problem | undefined; onPutBack: (draft: Draft) => void }): JSX.Element {
+/** Format and line ending are kept in the browser. */
+function useDraft() {
+  const [format, keepFormat] = useKept('lineside.send.format', ['text', 'hex']);
+  const [lineEnding, keepEnding] = useKept('lineside.send.ending', ['none', 'lf', 'cr', 'crlf']);
+  const [draft, setDraft] = useState<Draft>({ data: '', format, lineEnding });
+  useEffect(() => {
+    if (draft.format !== format) keepFormat(draft.format);
+    if (draft.lineEnding !== lineEnding) keepEnding(draft.lineEnding);
+  }, [draft]);
+  return [draft, setDraft] as const;
+}
+
+/** It was not accepted. The field has it still, unless another text was typed meanwhile. */
+function Unsent(props: {
+  draft: Draft;
+  now: Draft;
+  problem: Problem | undefined;
+  onPutBack: (draft: Draft) => void;
+}): JSX.Element {
   const { draft, problem } = props;
-  const isRefused = problem !== undefined && problem.status >= 400 && problem.status < 500;
   return (
     <p class="unsent">
-      {isRefused ? 'Not sent: ' : 'Not known whether this was sent, the log may show it: '}
-      <span class="mono">{draft.typed}</span> <Button text="Put it back" onClick={() => props.onPutBack(draft)} />
+      {problem !== undefined && isRefusal(problem) ? words.unsent : words.unknown}
+      <span class="mono">{draft.data}</span>{' '}
+      {!isSame(draft, props.now) && <Button text={words.putBack} onClick={() => props.onPutBack(draft)} />}
     </p>
   );
 }
 
-function isSame(one: Draft, other: Draft): boolean {
-  return one.typed === other.typed && one.as === other.as && one.end === other.end;
+interface Repeating {
+  readonly isOn: boolean;
+  readonly said: string;
+  readonly start: (payload: Uint8Array, everyMs: number) => void;
+  readonly stop: (why: string) => void;
 }
 
-function bytesOf({ typed, as, end }: Draft): Typed {
-  if (as === 'hex') return bytesOfHex(typed);
-  const text = bytesOfText(typed);
-  // The fault is one of what was typed, not of the ending behind it.
-  return 'fault' in text || typed === '' ? text : bytesOfText(typed + end);
+/** The next packet is sent a time after the one before was accepted: the page never has two in flight. */
+function useRepeating(post: (payload: Uint8Array) => Promise<unknown>, isShown: boolean): Repeating {
+  const portState = useLine().value?.portState;
+  const [isOn, setOn] = useState(false);
+  const [said, say] = useState('');
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  /** Of the one that runs: an answer to an earlier one changes nothing. */
+  const run = useRef(0);
+  const count = useRef(0);
+  const stop = (why: string): void => {
+    run.current += 1;
+    clearTimeout(timer.current);
+    setOn(false);
+    if (why !== '') say(words.repeated(plural(count.current, 'time'), why));
+  };
+  const start = (payload: Uint8Array, everyMs: number): void => {
+    run.current += 1;
+    const mine = run.current;
+    count.current = 0;
+    setOn(true);
+    const turn = async (): Promise<void> => {
+      try {
+        await post(payload);
+      } catch (error) {
+        const { title, detail } = problemFrom(error);
+        if (run.current === mine) stop(words.stopped.refused([title, detail].filter((one) => one !== '').join(': ')));
+        return;
+      }
+      if (run.current !== mine) return;
+      count.current += 1;
+      say(words.repeating(plural(count.current, 'time')));
+      timer.current = setTimeout(() => void turn(), everyMs);
+    };
+    void turn();
+  };
+  useEffect(() => {
+    if (isOn && !isShown) stop(words.stopped.viewLeft);
+    else if (isOn && portState !== undefined && portState !== 'open') stop(words.stopped.portNotOpen);
+  }, [isOn, isShown, portState]);
+  useEffect(() => () => stop(''), []);
+  return { isOn, said, start, stop };
 }
 
-/** One back with the arrow up, one forth with the arrow down; undefined: the key is to do what it does. */
-function recalled(draft: Draft, all: readonly Draft[], key: string): Draft | undefined {
-  const step = key === 'ArrowUp' ? 1 : key === 'ArrowDown' ? -1 : 0;
-  const at = draft.typed === '' ? -1 : all.findIndex((one) => isSame(one, draft));
-  // Text that is being typed is not overwritten.
-  if (step === 0 || (at === -1 && draft.typed !== '')) return undefined;
-  return all[at + step] ?? (step === -1 && at === 0 ? { ...draft, typed: '' } : undefined);
+function RepeatForm({ repeating, bytes }: { repeating: Repeating; bytes: Uint8Array }): JSX.Element {
+  const [typed, setTyped] = useState('1');
+  const read = readSeconds(typed);
+  const [tried, setTried] = useState(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    if (repeating.isOn) return repeating.stop(words.stopped.byUser);
+    setTried(bytes.length === 0);
+    if ('seconds' in read && bytes.length > 0) repeating.start(bytes, read.seconds * 1_000);
+  };
+  const nothing = tried && bytes.length === 0 ? words.nothingTyped : undefined;
+  return (
+    <form class="repeat" onSubmit={submit} noValidate>
+      <TextField
+        label={words.seconds}
+        fault={'fault' in read ? read.fault : nothing}
+        input={{ inputMode: 'decimal' }}
+        value={typed}
+        onChange={setTyped}
+      />
+      <button type="submit">{repeating.isOn ? words.stopRepeating : words.repeat}</button>
+      <p role="status" class="note">
+        {repeating.said}
+      </p>
+    </form>
+  );
 }
 
 function DraftFields(props: {
@@ -137,7 +219,7 @@ function DraftFields(props: {
   remembered: () => readonly Draft[];
 }): JSX.Element {
   const { draft, onChange } = props;
-  const isHex = draft.as === 'hex';
+  const isHex = draft.format === 'hex';
   const recall = (event: KeyboardEvent): void => {
     const found = recalled(draft, props.remembered(), event.key);
     if (found === undefined) return;
@@ -147,27 +229,27 @@ function DraftFields(props: {
   return (
     <>
       <TextField
-        label={isHex ? 'Bytes in hex' : 'Text'}
-        hint={isHex ? 'For example 48 65 6c 0d' : 'Escapes: \\n \\r \\t \\0 \\\\ \\xNN'}
+        label={isHex ? words.hex : words.text}
+        hint={isHex ? words.hexHint : words.textHint}
         fault={props.fault}
         input={{ class: 'mono', onKeyDown: recall }}
         inputRef={props.input}
-        value={draft.typed}
-        onChange={(typed) => onChange({ ...draft, typed })}
+        value={draft.data}
+        onChange={(data) => onChange({ ...draft, data })}
       />
       <div class="row">
         <Select
-          label="Format"
-          value={draft.as}
+          label={words.format}
+          value={draft.format}
           options={['text', 'hex']}
-          onChange={(as) => onChange({ ...draft, as })}
+          onChange={(format) => onChange({ ...draft, format })}
         />
         {!isHex && (
           <Select
-            label="End with"
-            value={draft.end}
-            options={endings}
-            onChange={(end) => onChange({ ...draft, end })}
+            label={words.endWith}
+            value={draft.lineEnding}
+            options={words.endings}
+            onChange={(lineEnding) => onChange({ ...draft, lineEnding })}
           />
         )}
       </div>
