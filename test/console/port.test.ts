@@ -1,11 +1,22 @@
 /** What is done to the port from the console, in a real browser at the real product with its simulated line: open, send, change. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
+import type { ElementHandle } from 'puppeteer-core';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from '../e2e/daemon.ts';
 import { type NamedPty, namedPty } from '../e2e/pty.ts';
-import { answerJson, browserMissing, closePages, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import {
+  answerJson,
+  assertAccessible,
+  browserMissing,
+  closePages,
+  LIMIT_MS,
+  type Opened,
+  openPage,
+} from './browser.ts';
 import { openSimulated, type Product, startProduct } from './product.ts';
 
 describe('the console: the port', { skip: browserMissing }, () => {
@@ -135,6 +146,77 @@ describe('the console: the port', { skip: browserMissing }, () => {
     assert.deepEqual(ending, ['text', 'cr']);
   });
 
+  test('commands are saved on the box, renamed though another person changed the list, sent and deleted', async () => {
+    const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0 };
+    assert.equal((await product.box.client.serial.open(config)).error, '');
+    const opened = await product.enter('technician');
+    await opened.fill('Text', 'GET');
+    await opened.choose('End with', 'cr');
+    await opened.click('summary', 'Saved commands (0)');
+    await opened.click('button', 'Save current…');
+    await opened.click('button', 'Save');
+    await opened.sees('Name: nothing is typed.', 'dialog');
+    await opened.fill('Name', 'read');
+    await opened.click('button', 'Save');
+    await opened.sees('read', '.commands ul');
+    const other = { name: 'other', format: 'hex', data: '00', lineEnding: 'none' };
+    const read = { name: 'read', format: 'text', data: 'GET', lineEnding: 'cr' };
+    await saveCommands(product, 2, [read, other]);
+    await opened.click('button', 'Edit read');
+    await opened.fill('Name', 'read all');
+    await opened.click('button', 'Save');
+    await opened.sees('Another person has changed the list', 'dialog');
+    await opened.click('button', 'Save');
+    await opened.sees('read all', '.commands ul');
+    await opened.sees('Saved commands (2)', '.commands');
+    const before = pty.received().length;
+    await opened.click('button', 'Send read all');
+    await opened.sees('4 bytes sent', '.send');
+    assert.equal(pty.received().subarray(before).toString(), 'GET\r');
+    await opened.click('button', 'Edit other');
+    await assertAccessible(opened, 'edit a command');
+    await opened.click('button', 'Delete');
+    await opened.sees('Saved commands (1)', '.commands');
+    await assertAccessible(opened, 'saved commands');
+  });
+
+  test('a file is sent in packets: whole, or up to the packet that was refused, which is named', async () => {
+    const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0 };
+    assert.equal((await product.box.client.serial.open(config)).error, '');
+    const path = join(temporaryDirectory(), 'file.bin');
+    const bytes = Buffer.from(Array.from({ length: 2_500 }, (_, at) => at % 251));
+    writeFileSync(path, bytes);
+    const opened = await product.enter('technician');
+    await opened.sees('9600 8N1', '.port');
+    await opened.click('button', 'Send a file…');
+    await opened.click('button', 'Send');
+    await opened.sees('Choose a file first.', 'dialog');
+    const field = (await opened.find('field', 'File')) as ElementHandle<HTMLInputElement>;
+    await field.uploadFile(path);
+    await assertAccessible(opened, 'send a file');
+    let before = pty.received().length;
+    await opened.click('button', 'Send');
+    await opened.sees('All 2,500 bytes were accepted.', 'dialog');
+    await until('all arrive', () => pty.received().length >= before + bytes.length);
+    assert.deepEqual(pty.received().subarray(before), bytes);
+
+    before = pty.received().length;
+    let packets = 0;
+    await opened.intercept(/\/line\/send$/, (request) => {
+      packets += 1;
+      if (packets !== 2) return request.continue();
+      const body = JSON.stringify({ title: 'Held', detail: 'by ann', status: 409, code: 'CONFLICT' });
+      return request.respond({ status: 409, contentType: 'application/problem+json', body });
+    });
+    await opened.click('button', 'Send');
+    await opened.sees('960 of 2,500 bytes were accepted. The packet of bytes 961 to 1,920 was refused', 'dialog');
+    await opened.sees('by ann', 'dialog .problem');
+    await until('the first packet arrives', () => pty.received().length === before + 960);
+    await opened.click('button', 'Close');
+    await opened.misses('were accepted', 'body');
+    await product.box.client.serial.close({});
+  });
+
   test('a packet without an answer is not said to be unsent; put back, it is unchanged', async () => {
     const opened = await product.enter('technician');
     const { page } = opened;
@@ -239,6 +321,18 @@ describe('the console: the port', { skip: browserMissing }, () => {
 /** As the kernel has them: its terminal answers for its other end too. */
 function settingsOfDevice({ masterFd }: NamedPty): string {
   return execFileSync('stty', ['-a'], { stdio: [masterFd, 'pipe', 'inherit'], encoding: 'utf8' });
+}
+
+/** As another person does it. */
+async function saveCommands({ url, tokens }: Product, version: number, items: readonly object[]): Promise<void> {
+  const headers = {
+    authorization: `Bearer ${tokens.technician}`,
+    'content-type': 'application/json',
+    'if-match': `"${version}"`,
+  };
+  const body = JSON.stringify({ items });
+  const answer = await fetch(new URL('/api/v1/line/commands', url), { method: 'PUT', headers, body });
+  assert.equal(answer.status, 200, await answer.text());
 }
 
 async function focusIs(opened: Opened, wanted: string): Promise<void> {

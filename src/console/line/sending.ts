@@ -5,7 +5,7 @@ import { countText } from '../format.ts';
 import { type Problem, problemFrom } from '../problem.ts';
 import { text } from '../text.ts';
 
-type LineCommand = LineCommands['items'][number];
+export type LineCommand = LineCommands['items'][number];
 /** What is typed, and how it is read. */
 export type Draft = Omit<LineCommand, 'name'>;
 

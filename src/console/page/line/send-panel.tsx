@@ -10,6 +10,8 @@ import { useLine } from '../line-status.tsx';
 import { useDoing } from '../loading.ts';
 import { Button, ProblemBox, Section, Select, TextField } from '../parts.tsx';
 import { useKept, useSession } from '../session.ts';
+import { SavedCommands } from './saved-commands.tsx';
+import { SendFileDialog } from './send-file-dialog.tsx';
 
 const words = text.send;
 /** Bytes of the preview. */
@@ -24,18 +26,40 @@ interface Said {
 const nothingSaid: Said = { sent: '', unsent: undefined };
 
 export function SendPanel({ isShown }: { isShown: boolean }): JSX.Element {
+  const sending = useSending();
+  const { draft, doing, send, setDraft } = sending;
+  const [file, setFile] = useState(false);
+  const repeating = useRepeating(sending.post, isShown);
+  const read = bytesOf(draft);
+  const sendSaved = (saved: Draft): void => {
+    const found = bytesOf(saved);
+    // A fault is shown where it can be corrected.
+    if ('fault' in found) setDraft(() => saved);
+    else send(saved, found.bytes);
+  };
+  return (
+    <Section
+      title={words.title}
+      class="send"
+      actions={<Button text={words.file.open} class="quiet" onClick={() => setFile(true)} />}
+    >
+      <SendForm sending={sending} />
+      <RepeatForm repeating={repeating} bytes={'bytes' in read ? read.bytes : new Uint8Array()} />
+      <SavedCommands draft={draft} busy={doing.busy} onSend={sendSaved} />
+      {file && <SendFileDialog onClose={() => setFile(false)} />}
+    </Section>
+  );
+}
+
+/** The draft, and the packet in flight: one after the other. */
+function useSending() {
   const { api } = useSession();
   const [draft, setDraft] = useDraft();
   const [said, say] = useState(nothingSaid);
-  const [tried, setTried] = useState(false);
   const remembered = useRef<readonly Draft[]>([]);
-  const input = useRef<HTMLInputElement>(null);
   const doing = useDoing();
-  const read = bytesOf(draft);
-  const bytes = 'bytes' in read ? read.bytes : new Uint8Array();
   const post = (payload: Uint8Array): Promise<unknown> =>
     api.send('POST', '/api/v1/line/send', { body: { hex: hexText(payload) } });
-  const repeating = useRepeating(post, isShown);
   const remember = (one: Draft): void => {
     const others = remembered.current.filter((other) => !isSame(other, one));
     remembered.current = [one, ...others].slice(0, MAX_REMEMBERED);
@@ -43,17 +67,31 @@ export function SendPanel({ isShown }: { isShown: boolean }): JSX.Element {
   const send = (one: Draft, payload: Uint8Array): void => {
     say(nothingSaid);
     remember(one);
-    void doing
-      .run(async () => {
-        await post(payload);
-      })
-      .then((well) => {
-        if (!well) return say({ sent: '', unsent: one });
-        say({ sent: words.sent(plural(payload.length, 'byte')), unsent: undefined });
-        // What was typed since waits in the field.
-        setDraft((now) => (isSame(now, one) ? { ...now, data: '' } : now));
-      });
+    const run = async (): Promise<void> => {
+      await post(payload);
+    };
+    void doing.run(run).then((well) => {
+      if (!well) return say({ sent: '', unsent: one });
+      say({ sent: words.sent(plural(payload.length, 'byte')), unsent: undefined });
+      // What was typed since waits in the field.
+      setDraft((now) => (isSame(now, one) ? { ...now, data: '' } : now));
+    });
   };
+  const putBack = (unsent: Draft): void => {
+    // Text typed since is remembered.
+    if (draft.data !== '') remember(draft);
+    setDraft(() => unsent);
+    say(nothingSaid);
+  };
+  return { draft, setDraft, said, remembered, doing, post, send, putBack };
+}
+
+function SendForm({ sending }: { sending: ReturnType<typeof useSending> }): JSX.Element {
+  const { draft, doing, said } = sending;
+  const [tried, setTried] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  const read = bytesOf(draft);
+  const bytes = 'bytes' in read ? read.bytes : new Uint8Array();
   const submit = (event: Event): void => {
     event.preventDefault();
     input.current?.focus();
@@ -62,45 +100,39 @@ export function SendPanel({ isShown }: { isShown: boolean }): JSX.Element {
     setTried(false);
     // What is typed next replaces what is in flight.
     input.current?.select();
-    send(draft, bytes);
+    sending.send(draft, bytes);
   };
   const putBack = (unsent: Draft): void => {
-    // Text typed since is remembered.
-    if (draft.data !== '') remember(draft);
-    setDraft(() => unsent);
-    say(nothingSaid);
+    sending.putBack(unsent);
     input.current?.focus();
   };
   const empty = tried && bytes.length === 0 ? words.nothingTyped : undefined;
   return (
-    <Section title={words.title} class="send">
-      <form onSubmit={submit}>
-        <ProblemBox problem={doing.problem} />
-        {said.unsent !== undefined && (
-          <Unsent draft={said.unsent} now={draft} problem={doing.problem} onPutBack={putBack} />
-        )}
-        <DraftFields
-          draft={draft}
-          fault={'fault' in read ? read.fault : empty}
-          input={input}
-          onChange={(next) => setDraft(() => next)}
-          remembered={() => remembered.current}
-        />
-        <p class="note preview">
-          {words.willSend(bytes.length === 0 ? words.nothing : `${plural(bytes.length, 'byte')}: `)}
-          <span class="mono">{hexText(bytes, SHOWN_BYTES)}</span>
-        </p>
-        <div class="row">
-          <button type="submit" class="main">
-            {doing.busy ? words.sending : words.send}
-          </button>
-          <span role="status" class="note">
-            {said.sent}
-          </span>
-        </div>
-      </form>
-      <RepeatForm repeating={repeating} bytes={bytes} />
-    </Section>
+    <form onSubmit={submit}>
+      <ProblemBox problem={doing.problem} />
+      {said.unsent !== undefined && (
+        <Unsent draft={said.unsent} now={draft} problem={doing.problem} onPutBack={putBack} />
+      )}
+      <DraftFields
+        draft={draft}
+        fault={'fault' in read ? read.fault : empty}
+        input={input}
+        onChange={(next) => sending.setDraft(() => next)}
+        remembered={() => sending.remembered.current}
+      />
+      <p class="note preview">
+        {words.willSend(bytes.length === 0 ? words.nothing : `${plural(bytes.length, 'byte')}: `)}
+        <span class="mono">{hexText(bytes, SHOWN_BYTES)}</span>
+      </p>
+      <div class="row">
+        <button type="submit" class="main">
+          {doing.busy ? words.sending : words.send}
+        </button>
+        <span role="status" class="note">
+          {said.sent}
+        </span>
+      </div>
+    </form>
   );
 }
 
