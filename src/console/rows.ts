@@ -13,6 +13,8 @@ export interface EntryRow {
   readonly dir: 'rx' | 'tx';
   readonly timestampMs: number;
   readonly clock: 'known' | 'notSet' | 'corrected' | 'unknown';
+  /** With the clock 'corrected'. */
+  readonly uncorrectedTimestampMs?: number;
   readonly bytes: Uint8Array;
   readonly note: string;
 }
@@ -24,6 +26,10 @@ export interface GapRow {
   readonly firstId: number;
   readonly entries: number;
   readonly reason: string;
+  /** Of entries that could not be stored: undefined for those that were removed. */
+  readonly bytes?: number;
+  readonly fromMs?: number;
+  readonly toMs?: number;
 }
 
 export type Row = EntryRow | GapRow;

@@ -34,12 +34,12 @@ function messageOf(text: string): Message | undefined {
   const line = JSON.parse(text) as Line;
   switch (line.type) {
     case 'entry': {
-      const { id, dir, timestampMs, clock, data, note } = line;
-      return { type: 'row', row: { kind: 'entry', id, dir, timestampMs, clock, bytes: fromBase64(data), note } };
+      const { type: _, data, ...entry } = line;
+      return { type: 'row', row: { ...entry, kind: 'entry', bytes: fromBase64(data) } };
     }
     case 'gap': {
-      const { lastId: id, firstId, entries, reason } = line;
-      return { type: 'row', row: { kind: 'gap', id, firstId, entries, reason } };
+      const { type: _, lastId: id, ...gap } = line;
+      return { type: 'row', row: { ...gap, kind: 'gap', id } };
     }
     case 'log':
     case 'position':

@@ -3,10 +3,13 @@
  * live log over breaks, search, and what is shown while the box or the port is gone.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-file.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory } from '../e2e/daemon.ts';
 import { assertAccessible, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
 import {
   lastingPort,
@@ -75,7 +78,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
     await opened.sees('closed', '.port');
-    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older', 'Jump to…']);
+    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older', 'Jump to…', 'Export…']);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
     await opened.show('#/delivery');
@@ -182,6 +185,44 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.find('heading', /Entry \d+/);
   });
 
+  test('what is filtered is exported as text, JSON lines, pcapng and raw bytes, which programs of others read', async () => {
+    const sent = ['EXPORT \u00e9 1\r\n', 'EXPORT \u00e9 2\r\n', 'EXPORT \u00e9 3\r\n'];
+    for (const text of sent) {
+      await put(text);
+      await put('between');
+    }
+    const opened = await product.enter('watcher');
+    const downloads = await downloadsOf(opened);
+    await opened.fill('Search', 'EXPORT');
+    await rowCount(opened, 3);
+    await opened.click('button', 'Export…');
+    await assertAccessible(opened, 'export');
+    const files: string[] = [];
+    for (const [format, extension] of [
+      ['text', 'txt'],
+      ['jsonl', 'jsonl'],
+      ['pcapng', 'pcapng'],
+      ['raw', 'bin'],
+    ] as const) {
+      await opened.choose('Format', format);
+      await opened.click('button', 'Export');
+      await opened.sees(new RegExp(`3 entries \\(.*\\) are in lineside-.*\\.${extension}`), 'dialog');
+      const found = (): string | undefined => readdirSync(downloads).find((name) => name.endsWith(`.${extension}`));
+      files.push(join(downloads, (await until(`a file .${extension}`, async () => found(), LIMIT_MS)) ?? ''));
+    }
+    const [lines = '', json = '', capture = '', raw = ''] = files;
+    assert.match(readFileSync(lines, 'utf8'), /^.*EXPORT.*1.*\n.*EXPORT.*2.*\n.*EXPORT.*3.*\n$/);
+    const read = 'import json,sys; print([json.loads(line)["dir"] for line in open(sys.argv[1])])';
+    assert.equal(execFileSync('python3', ['-c', read, json], { encoding: 'utf8' }), "['rx', 'rx', 'rx']\n");
+    assert.equal(readFileSync(raw, 'utf8'), sent.join(''));
+    const packets = execFileSync('tshark', ['-r', capture, '-T', 'fields', '-e', 'frame.len'], { encoding: 'utf8' });
+    assert.equal(packets.trim().split('\n').length, 3);
+    await opened.fill('Until', '');
+    await opened.page.$eval('dialog input[type=checkbox]', (box) => (box as HTMLInputElement).click());
+    await opened.click('button', 'Export');
+    await opened.sees(new RegExp(`^${lastId} entries`, 'm'), 'dialog [role=status]');
+  });
+
   test('text, search and pause are kept while another view is shown', async () => {
     const opened = await product.enter('technician');
     await put('kept on the screen');
@@ -255,6 +296,10 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await keyboard.type('01012036120000AM');
     await opened.click('button', 'Jump');
     await opened.sees('The log has no entry from there on');
+    await opened.show(`#/line?at=${noonMs + 100_000}&until=${noonMs + 110_000}`);
+    await rowCount(opened, 10);
+    await opened.sees('second 109.', '.rows');
+    await opened.misses('second 110.', '.rows');
     await opened.click('button', 'Resume');
     await opened.sees('second 599.', '.rows');
     await opened.sees('Live', '#feed');
@@ -389,6 +434,20 @@ async function rowCount(opened: Opened, count: number): Promise<void> {
     async () => (await opened.page.$('.rows')) !== null && (await countOf(opened)) === count,
     LIMIT_MS,
   );
+}
+
+/** A folder for the page's downloads, as in a browser without a dialog for files. */
+async function downloadsOf({ page }: Opened): Promise<string> {
+  const downloadPath = temporaryDirectory();
+  const { id } = page.browserContext();
+  const session = await page.browser().target().createCDPSession();
+  await session.send('Browser.setDownloadBehavior', {
+    behavior: 'allow',
+    downloadPath,
+    ...(id !== undefined && { browserContextId: id }),
+  });
+  await page.evaluate(() => Reflect.deleteProperty(globalThis, 'showSaveFilePicker'));
+  return downloadPath;
 }
 
 /** Sets HTML from text, a style in HTML, and asks another host. */

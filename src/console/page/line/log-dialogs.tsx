@@ -9,22 +9,32 @@ import { text } from '../../text.ts';
 import { Dialog, Dump, Facts, TextField } from '../parts.tsx';
 
 const HOUR_MS = 3_600_000;
+/** Attributes of a field for a day and a time. */
+export const timeInput = { type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' } as const;
 
 export function JumpDialog(props: {
   near: readonly Row[];
-  onJump: (sinceMs: number) => void;
+  untilMs: number;
+  /** `untilMs` 0: without an end. */
+  onJump: (sinceMs: number, untilMs: number) => void;
   onClose: () => void;
 }): JSX.Element {
   const [typed, setTyped] = useState(() => {
     const last = props.near.findLast((row) => row.kind === 'entry');
     return last?.kind === 'entry' ? fieldText(last.timestampMs - HOUR_MS) : '';
   });
+  const [until, setUntil] = useState(props.untilMs > 0 ? fieldText(props.untilMs) : '');
   const [fault, setFault] = useState('');
+  const [badUntil, setBadUntil] = useState('');
   const submit = (event: Event): void => {
     event.preventDefault();
     const ms = msOfLocalTime(typed);
-    if (!(ms > 0)) return setFault(text.log.jump.fault);
-    props.onJump(ms);
+    setFault(ms > 0 ? '' : text.log.jump.fault);
+    const untilMs = until === '' ? 0 : msOfLocalTime(until);
+    const isBad = until !== '' && !(untilMs > ms);
+    setBadUntil(isBad ? text.log.jump.badUntil : '');
+    if (!(ms > 0) || isBad) return;
+    props.onJump(ms, untilMs);
     props.onClose();
   };
   return (
@@ -34,9 +44,17 @@ export function JumpDialog(props: {
           label={text.log.jump.time}
           hint={text.log.jump.hint}
           fault={fault}
-          input={{ type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' }}
+          input={timeInput}
           value={typed}
           onChange={setTyped}
+        />
+        <TextField
+          label={text.log.jump.until}
+          hint={text.log.jump.untilHint}
+          fault={badUntil}
+          input={timeInput}
+          value={until}
+          onChange={setUntil}
         />
         <button type="submit" class="main">
           {text.log.jump.jump}

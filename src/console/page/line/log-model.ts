@@ -91,13 +91,15 @@ export function useLog() {
         reader.pause();
         pages.older(buffer, firstStored);
       },
-      newer: () => pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}`, signal))),
-      jump: (sinceMs: number): void => {
+      newer: (untilMs: number) =>
+        pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}${upTo(untilMs)}`, signal))),
+      /** `untilMs` 0: without an end. */
+      jump: (sinceMs: number, untilMs: number): void => {
         reader.pause();
         pages.forget();
         buffer.clear();
         setNotice('');
-        pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}`, signal)));
+        pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}${upTo(untilMs)}`, signal)));
       },
     },
     notice,
@@ -182,6 +184,10 @@ function usePages(api: Api) {
       setStartId(0);
     },
   };
+}
+
+function upTo(untilMs: number): string {
+  return untilMs === 0 ? '' : `&untilMs=${untilMs}`;
 }
 
 /** `query`: where the page begins. */

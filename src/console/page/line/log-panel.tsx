@@ -3,13 +3,14 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { countText, plural } from '../../format.ts';
 import type { FeedState } from '../../log-feed.ts';
-import { type EntryRow, everything, filterFor, type Wanted, withEvents } from '../../rows.ts';
+import { type EntryRow, everything, filterFor, type Row, type Wanted, withEvents } from '../../rows.ts';
 import type { LogView } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { hashOf, placeOf, withQuery } from '../../views.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
 import { useKept } from '../session.ts';
+import { ExportDialog } from './export-dialog.tsx';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
@@ -17,10 +18,10 @@ import { type Log, useEvents, useLog } from './log-model.ts';
 export function LogPanel(): JSX.Element {
   const log = useLog();
   const events = useEvents();
-  const [{ jumpMs, ...wanted }, want] = useAddress();
+  const [{ jumpMs, untilMs, ...wanted }, want] = useAddress();
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const [shown, show] = useState<EntryRow>();
-  const [jumps, setJumps] = useState(false);
+  const [asks, ask] = useState<'jump' | 'export'>();
   const [atEnd, setAtEnd] = useState(true);
   // On a phone the log is what the technician came for.
   const isWide = useMedia('(min-width: 700px)');
@@ -29,18 +30,30 @@ export function LogPanel(): JSX.Element {
   const filter = useMemo(() => filterFor(wanted), [wanted.dir, wanted.text, wanted.as]);
   const { rows, version } = log.buffer;
   const isPaused = log.feed.is === 'paused';
-  const seen = useMemo(() => (filter.narrows ? rows.filter(filter.matches) : [...rows]), [filter, rows, version]);
+  const narrows = filter.narrows || untilMs > 0;
+  const seen = useMemo(() => {
+    const isShown = (row: Row): boolean => filter.matches(row) && (row.kind === 'gap' || isBefore(row, untilMs));
+    return narrows ? rows.filter(isShown) : [...rows];
+  }, [filter, rows, version, untilMs]);
   const between = useMemo(
     // What matches a text is shown alone.
-    () => (wanted.text === '' ? withEvents(seen, events, rows, !isPaused) : seen),
+    () => {
+      if (wanted.text !== '') return seen;
+      return withEvents(
+        seen,
+        events.filter((event) => isBefore(event, untilMs)),
+        rows,
+        !isPaused,
+      );
+    },
     [seen, events, wanted.text, isPaused],
   );
-  const jump = (sinceMs: number): void => {
-    want({ ...wanted, jumpMs: sinceMs });
-    log.pages.jump(sinceMs);
+  const jump = (sinceMs: number, endMs: number): void => {
+    want({ ...wanted, jumpMs: sinceMs, untilMs: endMs });
+    log.pages.jump(sinceMs, endMs);
   };
-  const now = useRef({ address: { ...wanted, jumpMs }, jump: log.pages.jump });
-  now.current = { address: { ...wanted, jumpMs }, jump: log.pages.jump };
+  const now = useRef({ address: { ...wanted, jumpMs, untilMs }, jump: log.pages.jump });
+  now.current = { address: { ...wanted, jumpMs, untilMs }, jump: log.pages.jump };
   useEffect(() => {
     // At the begin, and for a link that is opened in this page.
     const enter = (): void => {
@@ -50,14 +63,14 @@ export function LogPanel(): JSX.Element {
       if (Object.keys(place.query).length === 0) return want(now.current.address);
       const next = addressOf(place.query);
       want(next);
-      if (next.jumpMs > 0) now.current.jump(next.jumpMs);
+      if (next.jumpMs > 0) now.current.jump(next.jumpMs, next.untilMs);
     };
     enter();
     addEventListener('hashchange', enter);
     return () => removeEventListener('hashchange', enter);
   }, []);
   const toNewest = (): void => {
-    want({ ...wanted, jumpMs: 0 });
+    want({ ...wanted, jumpMs: 0, untilMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
@@ -72,31 +85,37 @@ export function LogPanel(): JSX.Element {
           wanted={wanted}
           view={view}
           fault={filter.fault}
-          onChange={(next) => want({ ...next, jumpMs })}
+          onChange={(next) => want({ ...next, jumpMs, untilMs })}
           onView={setView}
         />
       )}
       <div class="row log-tools">
-        <Tools log={log} onResume={toNewest} onJump={() => setJumps(true)} />
+        <Tools log={log} untilMs={untilMs} onResume={toNewest} onJump={() => ask('jump')} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
+        {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
       </div>
       <LogList
         ref={list}
         rows={between}
-        count={countLine(log, seen.length, filter.narrows)}
+        count={countLine(log, seen.length, narrows)}
         view={view}
         follows={!isPaused}
         onOpen={show}
         onAtEnd={setAtEnd}
       />
-      {jumps && <JumpDialog near={log.buffer.rows} onJump={jump} onClose={() => setJumps(false)} />}
+      {asks === 'jump' && (
+        <JumpDialog near={log.buffer.rows} untilMs={untilMs} onJump={jump} onClose={() => ask(undefined)} />
+      )}
+      {asks === 'export' && (
+        <ExportDialog wanted={wanted} sinceMs={jumpMs} untilMs={untilMs} onClose={() => ask(undefined)} />
+      )}
       {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
     </Section>
   );
 }
 
-function Tools(props: { log: Log; onResume: () => void; onJump: () => void }): JSX.Element {
+function Tools(props: { log: Log; untilMs: number; onResume: () => void; onJump: () => void }): JSX.Element {
   const { feed, pages, behind, atStart, pause } = props.log;
   const isPaused = feed.is === 'paused';
   return (
@@ -111,7 +130,9 @@ function Tools(props: { log: Log; onResume: () => void; onJump: () => void }): J
         disabled={atStart || pages.busy}
         onClick={() => pages.older()}
       />
-      {isPaused && behind > 0 && <Button text={text.log.newer} disabled={pages.busy} onClick={pages.newer} />}
+      {isPaused && behind > 0 && (
+        <Button text={text.log.newer} disabled={pages.busy} onClick={() => pages.newer(props.untilMs)} />
+      )}
       <Button text={text.log.jumpTo} disabled={pages.busy} onClick={props.onJump} />
     </>
   );
@@ -120,6 +141,8 @@ function Tools(props: { log: Log; onResume: () => void; onJump: () => void }): J
 interface Address extends Wanted {
   /** The time that the log is shown from; 0: it is followed. */
   readonly jumpMs: number;
+  /** Entries from this time on are hidden; 0: there is no end. */
+  readonly untilMs: number;
 }
 
 /** What is searched for, and where in the log one is: in the address, so that a link can be sent. */
@@ -127,12 +150,13 @@ function useAddress(): readonly [Address, (next: Address) => void] {
   const [address, setAddress] = useState(() => addressOf(placeOf(location.hash)?.query ?? {}));
   const want = (next: Address): void => {
     setAddress(next);
-    const { dir, as, jumpMs } = next;
+    const { dir, as, jumpMs, untilMs } = next;
     const query = {
       dir: dir === everything.dir ? '' : dir,
       text: next.text,
       as: as === everything.as || next.text === '' ? '' : as,
       at: jumpMs === 0 ? '' : String(jumpMs),
+      until: untilMs === 0 ? '' : String(untilMs),
     };
     try {
       // No view of its own to go back to with each letter that is typed.
@@ -144,13 +168,24 @@ function useAddress(): readonly [Address, (next: Address) => void] {
   return [address, want];
 }
 
-function addressOf({ dir, text: typed = '', as, at }: Readonly<Record<string, string>>): Address {
+function addressOf({ dir, text: typed = '', as, at, until }: Readonly<Record<string, string>>): Address {
   return {
     dir: dir === 'rx' || dir === 'tx' ? dir : 'all',
     text: typed,
     as: as === 'hex' ? 'hex' : 'text',
-    jumpMs: Math.max(0, Number(at) || 0),
+    jumpMs: msOf(at),
+    // Without a begin the log is followed.
+    untilMs: msOf(at) === 0 ? 0 : msOf(until),
   };
+}
+
+function msOf(text: string | undefined): number {
+  const ms = Math.trunc(Number(text));
+  return Number.isSafeInteger(ms) && ms > 0 ? ms : 0;
+}
+
+function isBefore({ timestampMs }: { readonly timestampMs: number }, untilMs: number): boolean {
+  return untilMs === 0 || timestampMs < untilMs;
 }
 
 const VIEW_KEY = 'lineside.log.view';

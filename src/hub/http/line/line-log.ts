@@ -183,7 +183,7 @@ export function* batchLines({ entries, gaps, nextAfterId }: lineside.v1.LogBatch
   yield { type: 'position', nextAfterId: number(nextAfterId) };
 }
 
-function entryJson({ entry, clock }: lineside.v1.LogEntry, id: number): object {
+function entryJson({ entry, clock, uncorrectedTimestampMs }: lineside.v1.LogEntry, id: number): object {
   const { dir, timestamp, rawData, note } = entry;
   return {
     type: 'entry',
@@ -191,6 +191,7 @@ function entryJson({ entry, clock }: lineside.v1.LogEntry, id: number): object {
     dir: directions[dir] ?? 'rx',
     timestampMs: number(timestamp),
     clock: entryClocks[clock] ?? 'unknown',
+    ...(entryClocks[clock] === 'corrected' && { uncorrectedTimestampMs: number(uncorrectedTimestampMs) }),
     data: Buffer.from(rawData.buffer, rawData.byteOffset, rawData.byteLength).toString('base64'),
     note,
   };

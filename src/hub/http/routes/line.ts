@@ -121,7 +121,7 @@ export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clo
     query: LogQuery,
     base: readingLine,
     answer: {
-      what: 'A line of JSON each, by type: log (logId, headId) first; entry (id, dir, timestampMs, clock, data in base64, note); gap (firstId, lastId, entries, reason); position (nextAfterId) after each batch; with follow, alive at least every 2 s while the line answers; end (code, message) last, where the service ended it.',
+      what: 'A line of JSON each, by type: log (logId, headId) first; entry (id, dir, timestampMs, clock, uncorrectedTimestampMs where the clock is corrected, data in base64, note); gap (firstId, lastId, entries, bytes, fromMs, toMs, reason); position (nextAfterId) after each batch; with follow, alive at least every 2 s while the line answers; end (code, message) last, where the service ended it.',
       raw: [NDJSON, { type: 'string' }],
     },
     problems: ['LOG_REPLACED', 'LOG_LOST'],

@@ -1,0 +1,241 @@
+/** The log as a file: which part of it, in which format, how far it is, and what is not in it. */
+import type { JSX } from 'preact';
+import { useContext, useEffect, useRef, useState } from 'preact/hooks';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { msOfLocalTime } from '../../../shared/base/instant.ts';
+import type { LineStatus } from '../../../shared/gen/http.ts';
+import { type LogFormat, logFormats } from '../../../shared/log-formats/log-formats.ts';
+import { dayText, fieldText, plural, sizeText, timeText } from '../../format.ts';
+import { type Exported, type ExportProgress, type ExportRange, exportLog } from '../../line/log-export.ts';
+import { type Problem, problemFrom } from '../../problem.ts';
+import type { Wanted } from '../../rows.ts';
+import { text } from '../../text.ts';
+import type { Api } from '../api.ts';
+import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
+import { BoxContext, useSession } from '../session.ts';
+import { timeInput } from './log-dialogs.tsx';
+
+const words = text.log.export;
+
+type State =
+  | { readonly is: 'form' }
+  | { readonly is: 'running'; readonly progress: ExportProgress }
+  | { readonly is: 'done'; readonly name: string; readonly range: ExportRange; readonly result: Exported }
+  | { readonly is: 'cancelled' };
+
+export function ExportDialog(props: {
+  wanted: Wanted;
+  sinceMs: number;
+  untilMs: number;
+  onClose: () => void;
+}): JSX.Element {
+  const { api } = useSession();
+  const box = useContext(BoxContext);
+  const [format, setFormat] = useState<LogFormat>('text');
+  const [from, setFrom] = useState(props.sinceMs > 0 ? fieldText(props.sinceMs) : '');
+  const [until, setUntil] = useState(props.untilMs > 0 ? fieldText(props.untilMs) : '');
+  const [dir, setDir] = useState(props.wanted.dir);
+  const [finds, setFinds] = useState(props.wanted.text !== '');
+  const [fault, setFault] = useState('');
+  const [state, setState] = useState<State>({ is: 'form' });
+  const [problem, setProblem] = useState<Problem>();
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+
+  const run = async (range: ExportRange): Promise<void> => {
+    const own = new AbortController();
+    stop.current = own;
+    setProblem(undefined);
+    let sink: Sink | undefined;
+    try {
+      sink = await openSink(fileName(box?.name ?? '', range));
+      setState({ is: 'running', progress: { entries: 0, bytes: 0, share: 0 } });
+      const result = await exportLog(
+        { ...boxParts(api), ...sink, range, onProgress: (progress) => setState({ is: 'running', progress }) },
+        own.signal,
+      );
+      if (result.entries + result.neverStored === 0) await sink.discard();
+      else await sink.keep();
+      setState({ is: 'done', name: sink.name, range, result });
+    } catch (error) {
+      await sink?.discard().catch(() => {});
+      const isCancelled = own.signal.aborted || (error instanceof DOMException && error.name === 'AbortError');
+      if (!isCancelled) setProblem(problemFrom(error));
+      setState({ is: isCancelled && sink !== undefined ? 'cancelled' : 'form' });
+    }
+  };
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const [sinceMs, untilMs] = [msOf(from), msOf(until)];
+    if (untilMs > 0 && untilMs <= sinceMs) return setFault(words.badRange);
+    setFault('');
+    const wanted = { ...props.wanted, dir, text: finds ? props.wanted.text : '' };
+    void run({ format, wanted, sinceMs, untilMs, afterId: 0 });
+  };
+  const isRunning = state.is === 'running';
+  return (
+    <Dialog title={words.title} leave={state.is === 'done' ? 'Close' : 'Cancel'} onClose={props.onClose}>
+      <ProblemBox problem={problem} />
+      <form onSubmit={submit} noValidate>
+        <Select
+          label={words.format}
+          value={format}
+          options={logFormats.map((one) => [one, words.formats[one]] as const)}
+          onChange={setFormat}
+        />
+        <TextField label={words.from} hint={words.fromHint} input={timeInput} value={from} onChange={setFrom} />
+        <TextField
+          label={words.until}
+          hint={words.untilHint}
+          fault={fault}
+          input={timeInput}
+          value={until}
+          onChange={setUntil}
+        />
+        <Select
+          label={text.log.direction}
+          value={dir}
+          options={(['all', 'rx', 'tx'] as const).map((one) => [one, text.log.directions[one]] as const)}
+          onChange={setDir}
+        />
+        {props.wanted.text !== '' && (
+          <label class="row">
+            <input type="checkbox" checked={finds} onChange={(event) => setFinds(event.currentTarget.checked)} />
+            {words.matching(props.wanted.as, props.wanted.text)}
+          </label>
+        )}
+        <div class="row">
+          <button type="submit" class="main" disabled={isRunning}>
+            {words.run}
+          </button>
+          {isRunning && <Button text={words.stop} onClick={() => stop.current?.abort()} />}
+        </div>
+      </form>
+      {isRunning && <Progress of={state.progress} />}
+      {state.is === 'cancelled' && <p role="status">{words.cancelled}</p>}
+      {state.is === 'done' && <Outcome name={state.name} of={state.result} />}
+      {state.is === 'done' && state.result.cutAfter !== undefined && (
+        <Button
+          text={words.next}
+          onClick={() => void run({ ...state.range, afterId: state.result.cutAfter?.id ?? 0 })}
+        />
+      )}
+    </Dialog>
+  );
+}
+
+/** 0: none is given. */
+function msOf(typed: string): number {
+  return Math.max(0, msOfLocalTime(typed) || 0);
+}
+
+function Progress({ of: { entries, bytes, share } }: { of: ExportProgress }): JSX.Element {
+  return (
+    <div class="progress">
+      <progress max={1} value={share} aria-label={words.progress} />
+      <span>{words.soFar(plural(entries, 'entry', 'entries'), sizeText(bytes))}</span>
+    </div>
+  );
+}
+
+/** What is in the file, and exactly what is not. */
+function Outcome({ name, of }: { name: string; of: Exported }): JSX.Element {
+  const { entries, bytes, neverStored, removedBeforeMs, removedMeanwhile, cutAfter } = of;
+  const count = (number: number): string => plural(number, 'entry', 'entries');
+  const timeOf = (ms: number): string => `${dayText(ms)} ${timeText(ms)}`;
+  const isEmpty = entries + neverStored === 0;
+  const sentences = [
+    isEmpty ? words.nothing : words.done(count(entries), sizeText(bytes), name),
+    removedBeforeMs === undefined ? '' : words.removedBefore(timeOf(removedBeforeMs)),
+    removedMeanwhile === 0 ? '' : words.removedMeanwhile(count(removedMeanwhile)),
+    neverStored === 0 ? '' : words.neverStored(count(neverStored)),
+    cutAfter === undefined ? '' : words.cut(sizeText(bytes), timeOf(cutAfter.ms)),
+  ].filter((sentence) => sentence !== '');
+  return (
+    <div role="status">
+      {sentences.map((sentence) => (
+        <p key={sentence}>{sentence}</p>
+      ))}
+    </div>
+  );
+}
+
+/** Digits of a time without what file names forbid: "2026-11-27T130509". */
+function fileName(box: string, { format, sinceMs, afterId }: ExportRange): string {
+  const place = afterId > 0 ? `after-${afterId}` : sinceMs > 0 ? fieldText(sinceMs).replaceAll(':', '') : 'all';
+  const parts = ['lineside', box.replaceAll(/[^\w.-]+/g, '-'), place].filter((part) => part !== '');
+  return `${parts.join('-')}.${extensions[format]}`;
+}
+
+const extensions: Readonly<Record<LogFormat, string>> = { text: 'txt', jsonl: 'jsonl', pcapng: 'pcapng', raw: 'bin' };
+
+function boxParts(api: Api) {
+  return {
+    clock: systemClock,
+    open: (query: string, signal: AbortSignal) => api.stream(`/api/v1/line/log?${query}`, signal),
+    stored: async (signal: AbortSignal) => (await api.get<LineStatus>('/api/v1/line', signal)).log,
+  };
+}
+
+// Where the file goes.
+
+interface Sink {
+  readonly name: string;
+  readonly maxBytes: number;
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
+  keep(): Promise<void>;
+  discard(): Promise<void>;
+}
+
+/** Held by the browser until the file is whole. Phones with 2 GB take it. */
+const MAX_HELD_BYTES = 256 * 1024 * 1024;
+/** Parts that are joined, so that the browser can move them out of its memory. */
+const JOINED_BYTES = 4 * 1024 * 1024;
+const REVOKE_AFTER_MS = 60_000;
+
+/** Of Chromium, over HTTPS or on the box itself. */
+type PickFile = (options: { suggestedName: string }) => Promise<FileSystemFileHandle>;
+
+async function openSink(name: string): Promise<Sink> {
+  const pick = (window as { showSaveFilePicker?: PickFile }).showSaveFilePicker;
+  if (pick === undefined) return heldSink(name);
+  const handle = await pick.call(window, { suggestedName: name });
+  const file = await handle.createWritable();
+  return {
+    name: handle.name,
+    maxBytes: Number.POSITIVE_INFINITY,
+    write: (bytes) => file.write(bytes),
+    keep: () => file.close(),
+    discard: () => file.abort(),
+  };
+}
+
+function heldSink(name: string): Sink {
+  let held = new Blob();
+  let parts: Uint8Array<ArrayBuffer>[] = [];
+  let bytes = 0;
+  const join = (): void => {
+    held = new Blob([held, ...parts]);
+    [parts, bytes] = [[], 0];
+  };
+  return {
+    name,
+    maxBytes: MAX_HELD_BYTES,
+    async write(part) {
+      parts.push(part);
+      bytes += part.length;
+      if (bytes >= JOINED_BYTES) join();
+    },
+    async keep() {
+      join();
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(held);
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_AFTER_MS);
+    },
+    async discard() {
+      [held, parts] = [new Blob(), []];
+    },
+  };
+}
