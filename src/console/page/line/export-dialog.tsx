@@ -1,5 +1,5 @@
 /** The log as a file: which part of it, in which format, how far it is, and what is not in it. */
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { msOfLocalTime } from '../../../shared/base/instant.ts';
@@ -29,19 +29,36 @@ export function ExportDialog(props: {
   untilMs: number;
   onClose: () => void;
 }): JSX.Element {
+  const { state, problem, run, stop } = useExport();
+  const isRunning = state.is === 'running';
+  const leave = state.is === 'done' ? text.parts.close : text.parts.cancel;
+  return (
+    <Dialog title={words.title} leave={leave} onClose={props.onClose}>
+      <ProblemBox problem={problem} />
+      <RangeForm {...props} onSubmit={run}>
+        <button type="submit" class="main" disabled={isRunning}>
+          {words.run}
+        </button>
+        {isRunning && <Button text={words.stop} onClick={stop} />}
+      </RangeForm>
+      {isRunning && <Progress of={state.progress} />}
+      {state.is === 'cancelled' && <p role="status">{words.cancelled}</p>}
+      {state.is === 'done' && <Outcome name={state.name} of={state.result} />}
+      {state.is === 'done' && state.result.cutAfter !== undefined && (
+        <Button text={words.next} onClick={() => run({ ...state.range, afterId: state.result.cutAfter?.id ?? 0 })} />
+      )}
+    </Dialog>
+  );
+}
+
+/** One export at a time; it ends with the dialog. */
+function useExport() {
   const { api } = useSession();
   const box = useContext(BoxContext);
-  const [format, setFormat] = useState<LogFormat>('text');
-  const [from, setFrom] = useState(props.sinceMs > 0 ? fieldText(props.sinceMs) : '');
-  const [until, setUntil] = useState(props.untilMs > 0 ? fieldText(props.untilMs) : '');
-  const [dir, setDir] = useState(props.wanted.dir);
-  const [finds, setFinds] = useState(props.wanted.text !== '');
-  const [fault, setFault] = useState('');
   const [state, setState] = useState<State>({ is: 'form' });
   const [problem, setProblem] = useState<Problem>();
   const stop = useRef<AbortController>(undefined);
   useEffect(() => () => stop.current?.abort(), []);
-
   const run = async (range: ExportRange): Promise<void> => {
     const own = new AbortController();
     stop.current = own;
@@ -64,63 +81,61 @@ export function ExportDialog(props: {
       setState({ is: isCancelled && sink !== undefined ? 'cancelled' : 'form' });
     }
   };
+  return { state, problem, run: (range: ExportRange) => void run(range), stop: () => stop.current?.abort() };
+}
+
+function RangeForm(props: {
+  wanted: Wanted;
+  sinceMs: number;
+  untilMs: number;
+  onSubmit: (range: ExportRange) => void;
+  children: ComponentChildren;
+}): JSX.Element {
+  const [format, setFormat] = useState<LogFormat>('text');
+  const [from, setFrom] = useState(props.sinceMs > 0 ? fieldText(props.sinceMs) : '');
+  const [until, setUntil] = useState(props.untilMs > 0 ? fieldText(props.untilMs) : '');
+  const [dir, setDir] = useState(props.wanted.dir);
+  const [finds, setFinds] = useState(props.wanted.text !== '');
+  const [fault, setFault] = useState('');
   const submit = (event: Event): void => {
     event.preventDefault();
     const [sinceMs, untilMs] = [msOf(from), msOf(until)];
-    if (untilMs > 0 && untilMs <= sinceMs) return setFault(words.badRange);
-    setFault('');
+    const isBad = untilMs > 0 && untilMs <= sinceMs;
+    setFault(isBad ? words.badRange : '');
     const wanted = { ...props.wanted, dir, text: finds ? props.wanted.text : '' };
-    void run({ format, wanted, sinceMs, untilMs, afterId: 0 });
+    if (!isBad) props.onSubmit({ format, wanted, sinceMs, untilMs, afterId: 0 });
   };
-  const isRunning = state.is === 'running';
   return (
-    <Dialog title={words.title} leave={state.is === 'done' ? 'Close' : 'Cancel'} onClose={props.onClose}>
-      <ProblemBox problem={problem} />
-      <form onSubmit={submit} noValidate>
-        <Select
-          label={words.format}
-          value={format}
-          options={logFormats.map((one) => [one, words.formats[one]] as const)}
-          onChange={setFormat}
-        />
-        <TextField label={words.from} hint={words.fromHint} input={timeInput} value={from} onChange={setFrom} />
-        <TextField
-          label={words.until}
-          hint={words.untilHint}
-          fault={fault}
-          input={timeInput}
-          value={until}
-          onChange={setUntil}
-        />
-        <Select
-          label={text.log.direction}
-          value={dir}
-          options={(['all', 'rx', 'tx'] as const).map((one) => [one, text.log.directions[one]] as const)}
-          onChange={setDir}
-        />
-        {props.wanted.text !== '' && (
-          <label class="row">
-            <input type="checkbox" checked={finds} onChange={(event) => setFinds(event.currentTarget.checked)} />
-            {words.matching(props.wanted.as, props.wanted.text)}
-          </label>
-        )}
-        <div class="row">
-          <button type="submit" class="main" disabled={isRunning}>
-            {words.run}
-          </button>
-          {isRunning && <Button text={words.stop} onClick={() => stop.current?.abort()} />}
-        </div>
-      </form>
-      {isRunning && <Progress of={state.progress} />}
-      {state.is === 'cancelled' && <p role="status">{words.cancelled}</p>}
-      {state.is === 'done' && <Outcome name={state.name} of={state.result} />}
-      {state.is === 'done' && state.result.cutAfter !== undefined && (
-        <Button
-          text={words.next}
-          onClick={() => void run({ ...state.range, afterId: state.result.cutAfter?.id ?? 0 })}
-        />
+    <form onSubmit={submit} noValidate>
+      <Select
+        label={words.format}
+        value={format}
+        options={logFormats.map((one) => [one, words.formats[one]] as const)}
+        onChange={setFormat}
+      />
+      <TextField label={words.from} hint={words.fromHint} input={timeInput} value={from} onChange={setFrom} />
+      <TextField
+        label={words.until}
+        hint={words.untilHint}
+        fault={fault}
+        input={timeInput}
+        value={until}
+        onChange={setUntil}
+      />
+      <Select
+        label={text.log.direction}
+        value={dir}
+        options={(['all', 'rx', 'tx'] as const).map((one) => [one, text.log.directions[one]] as const)}
+        onChange={setDir}
+      />
+      {props.wanted.text !== '' && (
+        <label class="row">
+          <input type="checkbox" checked={finds} onChange={(event) => setFinds(event.currentTarget.checked)} />
+          {words.matching(props.wanted.as, props.wanted.text)}
+        </label>
       )}
-    </Dialog>
+      <div class="row">{props.children}</div>
+    </form>
   );
 }
 

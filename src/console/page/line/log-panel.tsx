@@ -18,7 +18,7 @@ import { type Log, useEvents, useLog } from './log-model.ts';
 export function LogPanel(): JSX.Element {
   const log = useLog();
   const events = useEvents();
-  const [{ jumpMs, untilMs, ...wanted }, want] = useAddress();
+  const [{ jumpMs, untilMs, ...wanted }, want] = useAddress(log.pages.jump);
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const [shown, show] = useState<EntryRow>();
   const [asks, ask] = useState<'jump' | 'export'>();
@@ -28,47 +28,13 @@ export function LogPanel(): JSX.Element {
   const [finds, setFinds] = useState(filterFor(wanted).narrows);
   const list = useRef<LogListHandle>(null);
   const filter = useMemo(() => filterFor(wanted), [wanted.dir, wanted.text, wanted.as]);
-  const { rows, version } = log.buffer;
   const isPaused = log.feed.is === 'paused';
   const narrows = filter.narrows || untilMs > 0;
-  const seen = useMemo(() => {
-    const isShown = (row: Row): boolean => filter.matches(row) && (row.kind === 'gap' || isBefore(row, untilMs));
-    return narrows ? rows.filter(isShown) : [...rows];
-  }, [filter, rows, version, untilMs]);
-  const between = useMemo(
-    // What matches a text is shown alone.
-    () => {
-      if (wanted.text !== '') return seen;
-      return withEvents(
-        seen,
-        events.filter((event) => isBefore(event, untilMs)),
-        rows,
-        !isPaused,
-      );
-    },
-    [seen, events, wanted.text, isPaused],
-  );
+  const { seen, between } = useShown(log, events, filter, untilMs, wanted.text !== '');
   const jump = (sinceMs: number, endMs: number): void => {
     want({ ...wanted, jumpMs: sinceMs, untilMs: endMs });
     log.pages.jump(sinceMs, endMs);
   };
-  const now = useRef({ address: { ...wanted, jumpMs, untilMs }, jump: log.pages.jump });
-  now.current = { address: { ...wanted, jumpMs, untilMs }, jump: log.pages.jump };
-  useEffect(() => {
-    // At the begin, and for a link that is opened in this page.
-    const enter = (): void => {
-      const place = placeOf(location.hash);
-      if (place?.section !== 'line') return;
-      // Back from another view, where nothing was forgotten.
-      if (Object.keys(place.query).length === 0) return want(now.current.address);
-      const next = addressOf(place.query);
-      want(next);
-      if (next.jumpMs > 0) now.current.jump(next.jumpMs, next.untilMs);
-    };
-    enter();
-    addEventListener('hashchange', enter);
-    return () => removeEventListener('hashchange', enter);
-  }, []);
   const toNewest = (): void => {
     want({ ...wanted, jumpMs: 0, untilMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
@@ -115,6 +81,29 @@ export function LogPanel(): JSX.Element {
   );
 }
 
+/** The rows that match, and the same with the events between them. */
+function useShown(
+  log: Log,
+  events: ReturnType<typeof useEvents>,
+  { narrows, matches }: ReturnType<typeof filterFor>,
+  untilMs: number,
+  isSearch: boolean,
+) {
+  const { rows, version } = log.buffer;
+  const isPaused = log.feed.is === 'paused';
+  const seen = useMemo(() => {
+    const isShown = (row: Row): boolean => matches(row) && (row.kind === 'gap' || isBefore(row, untilMs));
+    return narrows || untilMs > 0 ? rows.filter(isShown) : [...rows];
+  }, [narrows, matches, rows, version, untilMs]);
+  const between = useMemo(() => {
+    // What matches a text is shown alone.
+    if (isSearch) return seen;
+    const shown = events.filter((event) => isBefore(event, untilMs));
+    return withEvents(seen, shown, rows, !isPaused);
+  }, [seen, events, isSearch, isPaused]);
+  return { seen, between };
+}
+
 function Tools(props: { log: Log; untilMs: number; onResume: () => void; onJump: () => void }): JSX.Element {
   const { feed, pages, behind, atStart, pause } = props.log;
   const isPaused = feed.is === 'paused';
@@ -146,7 +135,7 @@ interface Address extends Wanted {
 }
 
 /** What is searched for, and where in the log one is: in the address, so that a link can be sent. */
-function useAddress(): readonly [Address, (next: Address) => void] {
+function useAddress(jump: (sinceMs: number, untilMs: number) => void): readonly [Address, (next: Address) => void] {
   const [address, setAddress] = useState(() => addressOf(placeOf(location.hash)?.query ?? {}));
   const want = (next: Address): void => {
     setAddress(next);
@@ -165,6 +154,23 @@ function useAddress(): readonly [Address, (next: Address) => void] {
       // A browser may refuse many changes within seconds: the address is right again after the next one.
     }
   };
+  const now = useRef({ address, jump });
+  now.current = { address, jump };
+  useEffect(() => {
+    // At the begin, and for a link that is opened in this page.
+    const enter = (): void => {
+      const place = placeOf(location.hash);
+      if (place?.section !== 'line') return;
+      // Back from another view, where nothing was forgotten.
+      if (Object.keys(place.query).length === 0) return want(now.current.address);
+      const next = addressOf(place.query);
+      want(next);
+      if (next.jumpMs > 0) now.current.jump(next.jumpMs, next.untilMs);
+    };
+    enter();
+    addEventListener('hashchange', enter);
+    return () => removeEventListener('hashchange', enter);
+  }, []);
   return [address, want];
 }
 
