@@ -41,6 +41,14 @@ export function addLocalCommands(program: Command, shell: LocalShell): void {
   addDoctorCommands(program, shell);
   addCollectorCommands(program, shell);
   program
+    .command('admin-service', { hidden: true })
+    .description('the helper that administration over HTTP goes through, started by systemd')
+    .option('--config <file>', configHelp)
+    .action(async (options: { config?: string }) => {
+      const { serveAdmin } = await import('./admin/admin-service.ts');
+      await serveAdmin(options.config, shell.io.env);
+    });
+  program
     .command('serve')
     .description('run the service in the foreground (lineside serve --help)')
     .option('--config <file>', 'configuration (default /etc/lineside/lineside.toml)')
@@ -167,11 +175,13 @@ function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
     });
   withConfig(token.command('revoke').argument('<name>', 'name of the token: who uses it'))
     .description('end a token at once, also for the running service')
-    .action(async (name: string, options: { config?: string }) => {
+    .option('--keep-admin', 'refuse to revoke the last token with the role admin')
+    .option('--json', 'print JSON for scripts')
+    .action(async (name: string, options: TokenOptions & { keepAdmin?: true }) => {
       const { revokeToken } = await import('./shared/auth/token-file.ts');
       const file = tokensFile(options);
-      asUsage(`revoke token ${name}`, () => revokeToken(file, name));
-      io.stdout.write(`${name} is revoked\n`);
+      asUsage(`revoke token ${name}`, () => revokeToken(file, name, options.keepAdmin));
+      io.stdout.write(options.json === true ? jsonLine({ name }) : `${name} is revoked\n`);
     });
 }
 

@@ -50,6 +50,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   'local-commands.ts': {
     may: [
+      'admin',
       'appliance',
       'collector',
       'shared/auth',
@@ -62,6 +63,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
     ],
     because:
       'commands that need no daemon work on the configuration, and on the box; a restore gets the databases from its caller',
+  },
+  admin: {
+    may: ['shared/auth', 'shared/config', 'shared/host'],
+    because:
+      "the administration helper runs lineside's own commands: it checks who asks, and knows nothing of what they do",
   },
   appliance: {
     may: ['shared/auth', 'shared/config', 'shared/storage', 'cli'],
@@ -144,6 +150,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   },
   'hub/http': {
     may: [
+      'admin',
       'hub/refdata',
       'hub/outbox',
       'hub/upstream',
@@ -261,6 +268,8 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/outbox -> hub/kafka': ['hub/kafka/face.ts'],
   'hub/device-facts -> hub/refdata': ['hub/refdata/face.ts', 'hub/refdata/refdata.ts'],
   'hub/device-facts -> hub/outbox': ['hub/outbox/event.ts'],
+  // What the helper can do: the list, and not the helper.
+  'hub/http -> admin': ['admin/verbs.ts'],
   'hub/http -> hub/refdata': ['hub/refdata/face.ts', 'hub/refdata/refdata.ts'],
   'hub/http -> hub/outbox': ['hub/outbox/admin.ts', 'hub/outbox/event.ts', 'hub/outbox/paging.ts'],
   'hub/http -> hub/webhooks': ['hub/webhooks/face.ts', 'hub/webhooks/webhooks.ts'],

@@ -26,13 +26,28 @@ test('the two units are one service for systemctl, and each runs its own role', 
 
 test('each socket is closed with its service, goes to it, and has the name that the service looks for', () => {
   for (const unit of SOCKETS) {
-    const [service, name] = unit.includes('hub') ? ['lineside-hub.service', 'http'] : ['lineside.service', 'grpc'];
+    const [service, name] = unit.includes('hub')
+      ? ['lineside-hub.service', 'http']
+      : unit.includes('admin')
+        ? ['lineside-admin.service', 'admin']
+        : ['lineside.service', 'grpc'];
     const text = textOf(unit);
     assert.match(text, /^StopWhenUnneeded=yes$/m, unit);
     assert.doesNotMatch(text, /^(PartOf|BindsTo|Requires)=/m, 'a crash would close it');
     assert.match(text, new RegExp(`^FileDescriptorName=${name}$`, 'm'), unit);
     assert.match(textOf(service), new RegExp(`^Sockets=.*\\b${unit}\\b`, 'm'), unit);
   }
+});
+
+test('the administration helper is started by its socket alone, which the hub wants and only its group may use', () => {
+  const [helper, socket] = [textOf('lineside-admin.service'), textOf('lineside-admin.socket')];
+  assert.match(helper, /^ExecStart=\/usr\/bin\/lineside admin-service$/m);
+  assert.doesNotMatch(helper, /^(WantedBy|Restart|User)=/m);
+  assert.match(textOf('lineside-hub.service'), /^Wants=lineside-admin\.socket$/m);
+  assert.match(socket, /^SocketMode=0660$/m);
+  assert.match(socket, /^SocketGroup=lineside-hub$/m);
+  const key = keys.find(({ path }) => path === 'http.admin_socket');
+  assert.match(socket, new RegExp(`^ListenStream=${String(key?.schema.default)}$`, 'm'));
 });
 
 test('systemd waits longer for the hub to stop than its longest drain takes', () => {

@@ -13,6 +13,7 @@ import type { Config } from '../../shared/config/config.ts';
 import { isOwnMachine, type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { authenticatorBy } from './access.ts';
+import { AdminClient } from './admin-client.ts';
 import { buildApp, stopping } from './app.ts';
 import { BodyBudget } from './bodies.ts';
 import { type ConnectionEvents, Connections } from './connections.ts';
@@ -76,6 +77,7 @@ export async function startHttpServer(parts: HttpParts) {
     consoleFile: consoleFiles(parts.consoleDir),
     authenticate: authenticatorBy(tokens, (request) => local.has(request)),
     metrics,
+    admin: new AdminClient(config.http.adminSocket, clock),
     maxImportBytes: config.http.maxImportBytes,
     openapi: () => (document ??= Buffer.from(openapiDocument(routeParts))),
   };

@@ -20,6 +20,7 @@ import {
   readTokensFile,
   roles,
   type StoredToken,
+  TOKEN_NAME,
   tokensText,
 } from './tokens.ts';
 
@@ -112,7 +113,7 @@ function unwritable(file: string, cause: unknown): LinesideError {
 
 // The tokens of the box.
 
-const NAME = /^[a-z0-9._-]{1,64}$/;
+const NAME = new RegExp(TOKEN_NAME);
 
 /** Stores a new token's hash and returns the token, which cannot be had again. */
 export function addToken(file: string, name: string, wanted: readonly string[], createdAt: Date): string {
@@ -143,15 +144,24 @@ export function addToken(file: string, name: string, wanted: readonly string[], 
   return token;
 }
 
-/** Rejects an unknown name with INVALID_ARGUMENT. */
-export function revokeToken(file: string, name: string): void {
+/** Rejects an unknown name with INVALID_ARGUMENT. `keepsAdmin`: and with CONFLICT the last token with the role admin. */
+export function revokeToken(file: string, name: string, keepsAdmin = false): void {
   changeTokens(file, (stored) => {
     const kept = stored.filter((token) => token.name !== name);
-    if (kept.length < stored.length) return kept;
-    throw new LinesideError('INVALID_ARGUMENT', `there is no token named "${name}" in ${file}`, {
-      hint: 'see "lineside token list"',
+    if (kept.length === stored.length) {
+      throw new LinesideError('INVALID_ARGUMENT', `there is no token named "${name}" in ${file}`, {
+        hint: 'see "lineside token list"',
+      });
+    }
+    if (!keepsAdmin || kept.some(isAdmin) || !stored.some(isAdmin)) return kept;
+    throw new LinesideError('CONFLICT', `"${name}" is the last token with the role admin`, {
+      hint: `add another one first, or on the box: lineside token revoke ${name}`,
     });
   });
+}
+
+function isAdmin({ roles }: StoredToken): boolean {
+  return roles.includes('admin');
 }
 
 function changeTokens(file: string, change: (stored: readonly StoredToken[]) => readonly StoredToken[]): void {

@@ -64,6 +64,23 @@ test('refuses names, roles and files that are none', () => {
   }
 });
 
+test('with keepsAdmin the last token with the role admin stays, and every other one goes', () => {
+  for (const name of ['first', 'second']) addToken(file, name, ['viewer', 'admin'], at);
+  addToken(file, 'wall', ['viewer'], at);
+  revokeToken(file, 'first', true);
+  assert.throws(
+    () => revokeToken(file, 'second', true),
+    refused(/CONFLICT "second" is the last token with the role admin/),
+  );
+  revokeToken(file, 'wall', true);
+  assert.deepEqual(
+    listTokens(file).map(({ name }) => name),
+    ['second'],
+  );
+  revokeToken(file, 'second');
+  assert.deepEqual(listTokens(file), []);
+});
+
 test('a file that cannot be written keeps what it held', () => {
   assert.throws(
     () => addToken(join(dir, 'none', 'tokens.json'), 'a', ['viewer'], at),

@@ -48,6 +48,9 @@ export const FILE_MODE = 0o640;
 /** Changes that came through the Unix socket bear this name, and it may do everything. */
 export const LOCAL = 'local';
 
+/** Pattern of a token's name. */
+export const TOKEN_NAME = '^[a-z0-9._-]{1,64}$';
+
 export function newToken(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64url');
 }

@@ -29,6 +29,9 @@ const callSendTo: Call<[number, Uint8Array, number, number, Uint8Array, number]>
   'intptr_t sendto(int, void *, size_t, int, void *, uint32_t)',
 );
 const callGetSockName: Call<[number, Uint8Array, Uint8Array]> = library.func('int getsockname(int, void *, void *)');
+const callGetSockOpt: Call<[number, number, number, Uint8Array, Uint8Array]> = library.func(
+  'int getsockopt(int, int, int, void *, void *)',
+);
 const callFcntl: Call<[number, number, number]> = library.func('int fcntl(int, int, long)');
 const callPrctlName: Call<[number, string]> = library.func('prctl', 'int', ['int', 'str']);
 const callPrctlValue: Call<[number, number]> = library.func('prctl', 'int', ['int', 'ulong']);
@@ -52,6 +55,8 @@ const SOCK_DGRAM = 2;
 const SOCK_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
+const SOL_SOCKET = 1;
+const SO_PEERCRED = 17;
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 const F_SETFD = 2;
@@ -66,6 +71,8 @@ const FD_CLOEXEC = 1;
 const UNIX_ADDRESS_BYTES = 110;
 const STORAGE_BYTES = 128;
 const FAMILY_BYTES = 2;
+/** struct ucred: pid, uid, gid. */
+const CREDENTIALS_BYTES = 12;
 /** A path of /dev/pts is far shorter. */
 const PTS_NAME_BYTES = 128;
 
@@ -105,6 +112,15 @@ export function socketAddress(fd: number): Buffer {
   length.writeUInt32LE(address.length);
   checked('getsockname', callGetSockName(fd, address, length));
   return address.subarray(0, Math.min(length.readUInt32LE(), STORAGE_BYTES));
+}
+
+/** User and group of the process that connected to a Unix socket, as they were then. Throws SystemCallError. */
+export function peerOf(fd: number): { readonly uid: number; readonly gid: number } {
+  const credentials = Buffer.alloc(CREDENTIALS_BYTES);
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(credentials.length);
+  checked('getsockopt', callGetSockOpt(fd, SOL_SOCKET, SO_PEERCRED, credentials, length));
+  return { uid: credentials.readUInt32LE(4), gid: credentials.readUInt32LE(8) };
 }
 
 /**

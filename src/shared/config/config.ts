@@ -199,6 +199,10 @@ export const configSchema = section({
       [1_000, 3_600_000],
       'Milliseconds within which a request must have arrived whole: 64 MiB need about 9 Mbit/s.',
     ),
+    admin_socket: path(
+      '/run/lineside-admin.sock',
+      'Unix socket of the helper that administration goes through; systemd opens it. If there is none, the interface offers no administration.',
+    ),
   }),
   kafka: hubSection({
     bootstrap: text(

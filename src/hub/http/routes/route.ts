@@ -13,6 +13,7 @@ import type { Refdata } from '../../refdata/refdata.ts';
 import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookAdmin } from '../../webhooks/webhooks.ts';
 import { type Access, type Authenticator, type Caller } from '../access.ts';
+import type { AdminClient } from '../admin-client.ts';
 import type { ConsoleFile } from '../console-files.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
@@ -45,6 +46,7 @@ export interface RouteParts extends HubParts {
   readonly consoleFile: (name: string) => Promise<ConsoleFile>;
   readonly authenticate: Authenticator;
   readonly metrics: Metrics;
+  readonly admin: AdminClient;
   readonly maxImportBytes: number;
   /** Why the service cannot work now; undefined: it can. */
   readonly trouble: () => LinesideError | undefined;
@@ -87,6 +89,11 @@ class Call<P, Q extends TSchema, B extends TSchema> {
   get caller(): Caller {
     if (this.request.actor !== undefined) return this.request.actor;
     throw new LinesideError('INTERNAL', 'a route that is open to everyone asked who calls');
+  }
+
+  /** Of the header, for the helper: it checks the token itself. */
+  get authorization(): string | undefined {
+    return this.request.headers.authorization;
   }
 
   get params(): P {

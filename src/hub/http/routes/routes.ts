@@ -1,11 +1,13 @@
 /** Every route, for the app that serves them; and the OpenAPI document that is made of their declarations. */
 import { OptionalKind, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { tokenName } from '../../../admin/verbs.ts';
 import { errorCatalogue } from '../../../shared/base/errors.ts';
 import { PROBLEM_TYPE } from '../problem.ts';
 import { type Answer, type ComponentName, components, Headers } from '../schemas/answers.ts';
 import { businessKey } from '../schemas/refdata.ts';
 import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
+import { adminRoutes } from './admin.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
 import { type Route, type RouteParts, routesOf } from './route.ts';
@@ -26,6 +28,7 @@ const all = [
   subscriptionRoutes,
   deliveryRoutes,
   importRoutes,
+  adminRoutes,
 ];
 
 export function routesWith(parts: RouteParts): readonly Route[] {
@@ -48,6 +51,7 @@ const tags = {
   line: 'The serial line and its log.',
   webhooks: 'Subscriptions and deliveries.',
   imports: 'Bundles of records.',
+  administration: 'What root does for an administrator: tokens, restart, diagnosis.',
 };
 
 /** By the part of the path before them. */
@@ -59,6 +63,7 @@ const pathParameters: Readonly<Record<string, TSchema>> = {
   'dead-letters': numberId('id of the dead letter.', '17'),
   subscriptions: subscriptionId,
   deliveries: deliveryId,
+  tokens: tokenName,
 };
 
 export function openapiDocument(parts: RouteParts): string {

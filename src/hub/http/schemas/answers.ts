@@ -3,6 +3,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import type { ErrorCode } from '../../../shared/base/errors.ts';
 import { CHANGE_REASON } from '../../outbox/event.ts';
 import { ENTITY_TAGS } from '../headers.ts';
+import { adminComponents } from './admin.ts';
 import { lineComponents } from './line.ts';
 import { operationComponents } from './operations.ts';
 import { refdataComponents } from './refdata.ts';
@@ -51,6 +52,7 @@ export const components = {
   ...operationComponents,
   ...webhookComponents,
   ...lineComponents,
+  ...adminComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 export type ComponentName = keyof typeof components;

@@ -1,0 +1,376 @@
+/** The helper with programs that note how they were called: whatever is asked for, only the command lines of the list are run. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import fc from 'fast-check';
+import { addToken, revokeToken } from '../shared/auth/token-file.ts';
+import { roles } from '../shared/auth/tokens.ts';
+import { systemClock } from '../shared/base/clock.ts';
+import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
+import { recordingLogger } from '../shared/base/logger.fixture.ts';
+import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
+import { until } from '../shared/base/wait.fixture.ts';
+import { type AdminOptions, AdminService } from './admin-service.ts';
+import { MAX_REQUEST_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, verbs } from './verbs.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Waits while there is a file "wait"; says what the file "says" holds; ends with the status in "status". */
+const PROGRAM = (dir: string) => `#!/bin/sh
+echo $$ >'${dir}/pid'
+words=$(printf '%s\\037' "$@")
+echo "$words" >>'${dir}/calls'
+while [ -e '${dir}/wait' ]; do sleep 0.01; done
+for last; do :; done
+[ ! -e '${dir}/link' ] || ln -s '${dir}/link' "$last"
+[ ! -e '${dir}/file' ] || cp '${dir}/file' "$last"
+cat '${dir}/says' 2>/dev/null || echo '[]'
+[ ! -e '${dir}/fails' ] || { cat '${dir}/fails' >&2; exit 1; }
+`;
+
+async function startHelper(t: TestContext, options: Partial<AdminOptions> = {}) {
+  const dir = temporaryDirectory(t);
+  const at = (name: string): string => join(dir, name);
+  const tokensFile = at('tokens.json');
+  const token = (name: string, ...of: string[]) => addToken(tokensFile, name, of, new Date(0));
+  const admin = token('chief', 'admin');
+  writeFileSync(at('program'), PROGRAM(dir), { mode: 0o755 });
+  const { logger, lines } = recordingLogger();
+  const service = new AdminService({
+    programs: { lineside: [at('program'), 'lineside'], systemctl: [at('program'), 'systemctl'] },
+    configFile: undefined,
+    tokensFile,
+    group: 0,
+    stateDir: at('state'),
+    env: process.env,
+    clock: systemClock,
+    logger,
+    ...options,
+  });
+  const path = at('admin.sock');
+  const ended = service.serve({ path });
+  t.after(async () => {
+    rmSync(at('wait'), { force: true });
+    service.stop();
+    await ended;
+  });
+  await until('the socket', () => existsSync(path));
+  const calls = (): string[][] =>
+    existsSync(at('calls'))
+      ? readFileSync(at('calls'), 'utf8')
+          .trimEnd()
+          .split('\n')
+          .map((line) => line.split('\x1f').slice(0, -1))
+      : [];
+  const audit = (): Json[] =>
+    readFileSync(at('state/audit.jsonl'), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+  const ask = (verb: string, args: unknown = {}, by: unknown = admin): Promise<Json> =>
+    exchange(path, `${JSON.stringify({ verb, token: by, args })}\n`).then(({ answer }) => answer);
+  return { dir, at, path, tokensFile, token, admin, calls, audit, ask, lines, ended };
+}
+
+/** Sends what it is given, and answers the first line and what follows it. */
+function exchange(path: string, request: string | Buffer): Promise<{ answer: Json; rest: Buffer }> {
+  return answered(begin(path, request));
+}
+
+function begin(path: string, request: string | Buffer): Socket {
+  const socket = connect(path);
+  socket.on('error', () => undefined);
+  socket.write(request);
+  return socket;
+}
+
+async function answered(socket: Socket): Promise<{ answer: Json; rest: Buffer }> {
+  const pieces: Buffer[] = [];
+  for await (const piece of socket) pieces.push(piece as Buffer);
+  const all = Buffer.concat(pieces);
+  const end = all.indexOf('\n');
+  return { answer: JSON.parse(all.toString('utf8', 0, end)) as Json, rest: all.subarray(end + 1) };
+}
+
+function codeOf({ error }: Json): string {
+  return (error as { code?: string } | undefined)?.code ?? '';
+}
+
+const listLine = ['lineside', 'token', 'list', '--json'];
+
+test('every command line that is run is one of the list, whatever verbs and arguments are asked for', async (t) => {
+  const { ask, calls, at, tokensFile } = await startHelper(t);
+  const before = readFileSync(tokensFile, 'utf8');
+  // The whole list, written down a second time: a verb that is added here is seen.
+  const allowed = [
+    /^lineside token list --json$/,
+    /^lineside token add --json( --role (viewer|operator|admin|writer|reader|refdata-internal|refdata-restricted)){1,7} -- [a-z0-9._-]{1,64}$/,
+    /^lineside token revoke --json --keep-admin -- [a-z0-9._-]{1,64}$/,
+    /^systemctl --no-block restart lineside\.service$/,
+    /^lineside doctor --json$/,
+    /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,
+  ];
+  const odd = fc.oneof(
+    fc.constantFrom(
+      '--help',
+      '-x',
+      '--',
+      '/etc/shadow',
+      '../x',
+      '; reboot',
+      '$(reboot)',
+      'a\nb',
+      'a\0',
+      '',
+      'x'.repeat(65),
+    ),
+    fc.string(),
+    fc.jsonValue(),
+  );
+  const name = fc.oneof(fc.stringMatching(/^[a-z0-9._-]{1,64}$/), odd);
+  const args = fc.oneof(
+    fc.constant({}),
+    fc.record({ name }),
+    fc.record({ name, roles: fc.oneof(fc.array(fc.oneof(fc.constantFrom(...roles), odd), { maxLength: 9 }), odd) }),
+    fc.dictionary(fc.oneof(fc.constantFrom('name', 'roles', '--config', '__proto__', 'file'), fc.string()), odd),
+    fc.jsonValue(),
+  );
+  const verb = fc.oneof(
+    { weight: 6, arbitrary: fc.constantFrom(...Object.keys(verbs)) },
+    fc.constantFrom('__proto__', 'constructor', 'toString', 'exec', 'tokens.list ', 'TOKENS.LIST', ''),
+    fc.string(),
+  );
+  await fc.assert(
+    fc.asyncProperty(verb, args, async (asked, given) => {
+      const ran = calls().length;
+      const answer = await ask(asked, given);
+      const lines = calls()
+        .slice(ran)
+        .map((words) => words.join(' '));
+      const isRun = lines.length === 1 && ('done' in answer || lines[0]?.includes('support-bundle'));
+      assert.ok('done' in answer ? lines.length === 1 : lines.length === 0 || isRun, JSON.stringify(answer));
+      for (const line of lines)
+        assert.ok(
+          allowed.some((form) => form.test(line)),
+          line,
+        );
+    }),
+    { numRuns: 400 },
+  );
+  assert.ok(calls().length > 20, 'hardly anything was run: does the test ask for what there is?');
+  assert.equal(readFileSync(tokensFile, 'utf8'), before);
+  assert.deepEqual(readdirSync(at('state')), ['audit.jsonl']);
+});
+
+test('bytes that are no request are refused, and nothing is run', async (t) => {
+  const { path, calls, admin } = await startHelper(t);
+  const good = { verb: 'tokens.list', token: admin, args: {} };
+  const rows: readonly (readonly [string | Buffer, string])[] = [
+    ['\n', 'MALFORMED'],
+    ['[]\n', 'MALFORMED'],
+    ['{"verb":"tokens.list"}\n', 'MALFORMED'],
+    [`${JSON.stringify({ ...good, path: '/etc' })}\n`, 'MALFORMED'],
+    [`${JSON.stringify({ ...good, args: [] })}\n`, 'MALFORMED'],
+    [`${JSON.stringify({ ...good, token: [admin] })}\n`, 'MALFORMED'],
+    [`${JSON.stringify(good)}\n${JSON.stringify(good)}\n`, 'MALFORMED'],
+    [Buffer.from([0xff, 0xfe, 0x0a]), 'MALFORMED'],
+    ['x'.repeat(MAX_REQUEST_BYTES + 1), 'TOO_LARGE'],
+  ];
+  for (const [request, code] of rows)
+    assert.equal(codeOf((await exchange(path, request)).answer), code, request.toString().slice(0, 80));
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (bytes) => {
+      const { answer } = await exchange(path, Buffer.concat([bytes, Buffer.from('\n')]));
+      assert.equal(codeOf(answer), 'MALFORMED');
+    }),
+    { numRuns: 50 },
+  );
+  assert.deepEqual(calls(), []);
+});
+
+test('the token is checked here: unknown, revoked and without the role admin it opens nothing', async (t) => {
+  const { ask, calls, token, tokensFile, lines, at } = await startHelper(t);
+  const others = token('others', ...roles.filter((role) => role !== 'admin'));
+  const gone = token('gone', 'admin');
+  assert.equal(codeOf(await ask('tokens.list', {}, gone)), '');
+  revokeToken(tokensFile, 'gone');
+  assert.equal(codeOf(await ask('tokens.list', {}, others)), 'PERMISSION_DENIED');
+  assert.equal(codeOf(await ask('tokens.list', {}, 'lsd_x')), 'UNAUTHENTICATED');
+  await until(
+    'the revoked one to be refused',
+    async () => codeOf(await ask('tokens.list', {}, gone)) === 'UNAUTHENTICATED',
+  );
+  const ran = calls().length;
+  writeFileSync(tokensFile, '{');
+  await until(
+    'a file that cannot be read to admit none',
+    async () => codeOf(await ask('tokens.list')) === 'UNAUTHENTICATED',
+  );
+  assert.ok(calls().length >= ran);
+  assert.ok(
+    lines.some((line) => /refused a caller .*others/.test(line)),
+    lines.join('\n'),
+  );
+  assert.ok(!readFileSync(at('state/audit.jsonl'), 'utf8').includes('others'));
+});
+
+test('the audit has the caller, the verb and its outcome, before and after; without it nothing is run', async (t) => {
+  const { ask, audit, at, calls, admin } = await startHelper(t);
+  await ask('tokens.revoke', { name: 'ops' });
+  writeFileSync(
+    at('fails'),
+    `lineside: warning: x\n${JSON.stringify({ error: { code: 'CONFLICT', message: 'it is the last', next: 'add one' } })}\n`,
+  );
+  assert.deepEqual(await ask('tokens.revoke', { name: 'ops' }), {
+    error: { code: 'CONFLICT', message: 'it is the last', hint: 'add one', reasons: [] },
+  });
+  const shown = audit().map(({ caller, verb, args, outcome }) => [caller, verb, args, outcome]);
+  const one = ['chief', 'tokens.revoke', { name: 'ops' }];
+  assert.deepEqual(shown, [
+    [...one, 'begun'],
+    [...one, 'done'],
+    [...one, 'begun'],
+    [...one, 'failed: CONFLICT'],
+  ]);
+  assert.ok(!readFileSync(at('state/audit.jsonl'), 'utf8').includes(admin));
+  const ran = calls().length;
+  rmSync(at('state/audit.jsonl'));
+  writeFileSync(at('victim'), 'kept');
+  symlinkSync(at('victim'), at('state/audit.jsonl'));
+  assert.equal(codeOf(await ask('tokens.list')), 'STORAGE_FAILED');
+  assert.equal(calls().length, ran);
+  assert.equal(readFileSync(at('victim'), 'utf8'), 'kept');
+});
+
+test('a file is sent whole and nothing of it stays; a link in its place is not followed', async (t) => {
+  const { path, at, admin, ask } = await startHelper(t);
+  const content = Buffer.alloc(300_000, 'abc\n');
+  writeFileSync(at('file'), content);
+  const request = `${JSON.stringify({ verb: 'support-bundle', token: admin, args: {} })}\n`;
+  const { answer, rest } = await exchange(path, request);
+  assert.deepEqual(answer, { done: null, bytes: content.length });
+  assert.ok(rest.equals(content));
+  assert.deepEqual(readdirSync(at('state')), ['audit.jsonl']);
+
+  // One sending at a time; what is not a file goes on meanwhile.
+  const large = Buffer.alloc(30_000_000);
+  writeFileSync(at('file'), large);
+  const slow = begin(path, request).pause();
+  await until('it to be sent', async () => codeOf(await ask('support-bundle')) === 'CONFLICT');
+  assert.deepEqual(await ask('tokens.list'), { done: [] });
+  assert.equal((await answered(slow)).rest.length, large.length);
+
+  mkdirSync(at('outside'));
+  writeFileSync(at('outside/kept'), 'kept');
+  symlinkSync(at('outside'), at('state/files'));
+  rmSync(at('file'));
+  writeFileSync(at('link'), 'secret');
+  const { answer: refused, rest: none } = await exchange(path, request);
+  assert.equal(codeOf(refused), 'INTERNAL');
+  assert.equal(none.length, 0);
+  assert.deepEqual(readdirSync(at('outside')), ['kept']);
+});
+
+test('one verb at a time: the next one waits, and is refused after its limit', async (t) => {
+  const clock = new FakeClock();
+  const { ask, calls, at } = await startHelper(t, { clock });
+  writeFileSync(at('wait'), '');
+  const first = ask('tokens.list');
+  await until('the first to run', () => calls().length === 1);
+  const second = ask('tokens.revoke', { name: 'ops' });
+  await until('the second to wait', () => clock.nextMs === TURN_LIMIT_MS);
+  clock.advance(TURN_LIMIT_MS);
+  const refused = await second;
+  assert.equal(codeOf(refused), 'CONFLICT');
+  assert.match(JSON.stringify(refused), /another administrator's command is running: tokens\.list/);
+  assert.deepEqual(calls(), [listLine]);
+  const third = ask('tokens.revoke', { name: 'ops' });
+  rmSync(at('wait'));
+  assert.deepEqual(await first, { done: [] });
+  assert.deepEqual(await third, { done: null });
+  assert.equal(calls().length, 2);
+});
+
+test('a command that does not end is killed, also when its caller disconnects', async (t) => {
+  const clock = new FakeClock();
+  const { ask, calls, at, path, admin, audit } = await startHelper(t, { clock });
+  const isGone = (): boolean => {
+    try {
+      process.kill(Number(readFileSync(at('pid'), 'utf8')), 0);
+      return false;
+    } catch {
+      return true;
+    }
+  };
+  writeFileSync(at('wait'), '');
+  const late = ask('tokens.list');
+  await until('it to run', () => calls().length === 1);
+  clock.advance(verbs['tokens.list'].limitMs);
+  assert.deepEqual(await late, {
+    error: { code: 'NOT_READY', message: 'tokens.list did not end within 40 s', hint: '', reasons: [] },
+  });
+  await until('it to be killed', isGone);
+  const socket = begin(path, `${JSON.stringify({ verb: 'tokens.list', token: admin, args: {} })}\n`);
+  await until('it to run again', () => calls().length === 2 && !isGone());
+  socket.destroy();
+  await until('it to be killed again', isGone);
+  await until('the audit', () => audit().at(-1)?.['outcome'] === 'aborted: the caller disconnected');
+});
+
+test('a request that does not arrive whole is refused after its limit', async (t) => {
+  const clock = new FakeClock();
+  const { path, calls } = await startHelper(t, { clock });
+  const slow = begin(path, '{"verb":');
+  await until('it to be read', () => clock.nextMs === REQUEST_LIMIT_MS);
+  clock.advance(REQUEST_LIMIT_MS);
+  assert.equal(codeOf((await answered(slow)).answer), 'REQUEST_TIMEOUT');
+  assert.deepEqual(calls(), []);
+});
+
+test('it ends when nothing was asked for a while', async (t) => {
+  const clock = new FakeClock();
+  const { ask, ended, path } = await startHelper(t, { clock });
+  await ask('tokens.list');
+  await until('the connection to be closed', () => clock.pendingTimers > 0);
+  clock.advance(30_000);
+  await ended;
+  assert.equal(existsSync(path), false);
+});
+
+const isRoot = process.getuid?.() === 0;
+
+test("another user is refused by the kernel's word for it, even if the socket is open to all", {
+  skip: !isRoot && 'needs root',
+}, async (t) => {
+  const { path, calls, dir, admin } = await startHelper(t, { group: 4_242 });
+  chmodSync(dir, 0o755);
+  chmodSync(path, 0o666);
+  const request = JSON.stringify({ verb: 'tokens.list', token: admin, args: {} });
+  const script = `import socket; s = socket.socket(socket.AF_UNIX); s.connect('${path}'); s.sendall(b'''${request}\\n'''); print(s.makefile().readline())`;
+  const as = (...who: string[]): Promise<string> =>
+    new Promise((resolve) => {
+      const command = [...who, '/usr/bin/python3', '-c', script];
+      execFile('setpriv', command, (_error, stdout, stderr) => resolve(stdout + stderr));
+    });
+  const nobody = '--reuid=65534';
+  assert.match(await as(nobody, '--regid=65534', '--clear-groups'), /PERMISSION_DENIED/);
+  assert.match(
+    await as(nobody, '--regid=65534', '--groups=4242'),
+    /PERMISSION_DENIED/,
+    'the hub has it as its own group',
+  );
+  assert.deepEqual(calls(), []);
+  assert.match(await as(nobody, '--regid=4242', '--clear-groups'), /"done":\[\]/);
+});

@@ -1,0 +1,445 @@
+/**
+ * The administration helper: root's part of what an administrator does in the console. systemd opens its socket for the hub's group and
+ * starts it with the first connection. It does not trust the hub: each request carries the caller's token, which is checked here
+ * against the tokens file, and only the command lines of verbs.ts are run, one at a time.
+ */
+import { spawn } from 'node:child_process';
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  fstatSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { Value } from '@sinclair/typebox/value';
+import { TokenReader } from '../shared/auth/token-reader.ts';
+import { AuthFailureLog } from '../shared/base/burst-log.ts';
+import { type Clock, endsWithin, systemClock, type Timer, withLimit } from '../shared/base/clock.ts';
+import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
+import { instantOfMs } from '../shared/base/instant.ts';
+import { peerOf } from '../shared/base/libc.ts';
+import { createLogger, type Logger } from '../shared/base/logger.ts';
+import { objectIn } from '../shared/base/same-json.ts';
+import { loadTolerant } from '../shared/config/load.ts';
+import { inheritedSockets } from '../shared/host/systemd-sockets.ts';
+import {
+  type AdminAnswer,
+  type AdminFailure,
+  type AdminRequest,
+  MAX_REQUEST_BYTES,
+  REQUEST_LIMIT_MS,
+  TURN_LIMIT_MS,
+  verbOf,
+} from './verbs.ts';
+
+/** systemd starts it again with the next connection. */
+const IDLE_MS = 30_000;
+/** Requests that wait for their turn, the running one included. */
+const MAX_CONNECTIONS = 8;
+/** The doctor's findings are some ten KiB. */
+const MAX_OUTPUT_BYTES = 1_024 * 1_024;
+/** A reader of a file that takes nothing for so long has gone. */
+const STALLED_MS = 60_000;
+const DEFAULT_STATE_DIR = '/var/lib/lineside-admin';
+/** The service's own variables would move the data directory of the commands. */
+const PASSED_ON = /^(PATH|HOME|LANG|TZ|NODE_\w+|MALLOC_\w+|LINESIDE_\w+)$/;
+
+type Program = readonly [string, ...string[]];
+
+export interface AdminOptions {
+  readonly programs: Readonly<Record<'lineside' | 'systemctl', Program>>;
+  /** After the command of `lineside`, before its arguments. */
+  readonly configFile: string | undefined;
+  readonly tokensFile: string;
+  /** Besides root: the group that may connect. */
+  readonly group: number;
+  /** Of root alone: the audit, and files on their way. */
+  readonly stateDir: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** A request that was admitted. */
+interface Admitted {
+  readonly request: AdminRequest;
+  readonly verb: NonNullable<ReturnType<typeof verbOf>>;
+  /** Name of the caller's token. */
+  readonly caller: string;
+}
+
+export class AdminService {
+  readonly #o: AdminOptions;
+  readonly #server: Server;
+  readonly #tokens: TokenReader;
+  readonly #refusals: AuthFailureLog;
+  readonly #audit: AuditFile;
+  readonly #filesDir: string;
+  readonly #open = new Set<Socket>();
+  #idleTimer: Timer | undefined;
+  #running = '';
+  #isSending = false;
+  /** Resolves when the last of those that wait for their turn is done. */
+  #tail: Promise<unknown> = Promise.resolve();
+
+  constructor(options: AdminOptions) {
+    this.#o = options;
+    const { tokensFile, clock, logger, stateDir } = options;
+    this.#tokens = new TokenReader(tokensFile, clock, logger);
+    this.#refusals = new AuthFailureLog(clock, logger);
+    mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+    this.#audit = new AuditFile(stateDir, clock);
+    this.#filesDir = join(stateDir, 'files');
+    this.#server = createServer((socket) => void this.#serve(socket));
+    this.#server.maxConnections = MAX_CONNECTIONS;
+  }
+
+  /** Resolves when there was no connection for IDLE_MS, or after stop(). */
+  serve(listen: { readonly fd: number } | { readonly path: string }): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject).once('close', () => {
+        this.#refusals.stop();
+        resolve();
+      });
+      this.#server.listen(listen, () => this.#idle());
+    });
+  }
+
+  stop(): void {
+    this.#idleTimer?.cancel();
+    this.#server.close();
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  #idle(): void {
+    this.#idleTimer?.cancel();
+    this.#idleTimer = this.#o.clock.timer(IDLE_MS, () => this.stop());
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    const gone = new AbortController();
+    this.#idleTimer?.cancel();
+    this.#open.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      gone.abort();
+      this.#open.delete(socket);
+      if (this.#open.size === 0 && this.#server.listening) this.#idle();
+    });
+    try {
+      this.#checkPeer(socket);
+      const admitted = await this.#admit(await readRequest(socket, this.#o.clock, gone.signal));
+      await this.#inTurn(admitted, () => this.#perform(admitted, socket, gone.signal));
+    } catch (error) {
+      this.#answer(socket, { error: failureOf(error, this.#o.logger) });
+    }
+  }
+
+  #answer(socket: Socket, answer: AdminAnswer): void {
+    socket.end(`${JSON.stringify(answer)}\n`);
+  }
+
+  /** The socket's mode keeps others out; this holds too if that was loosened. */
+  #checkPeer(socket: Socket): void {
+    const handle: unknown = '_handle' in socket ? socket._handle : undefined;
+    const fd: unknown = typeof handle === 'object' && handle !== null && 'fd' in handle ? handle.fd : undefined;
+    if (typeof fd !== 'number') throw new LinesideError('INTERNAL', 'a connection has no descriptor');
+    const { uid, gid } = peerOf(fd);
+    if (uid === 0 || gid === this.#o.group) return;
+    this.#refusals.note('connect', `uid ${uid}`, 'not of the group of the hub');
+    throw new LinesideError('PERMISSION_DENIED', `user ${uid} may not use the administration helper`);
+  }
+
+  async #admit(line: string): Promise<Admitted> {
+    const request = requestIn(line);
+    const owner = await this.#tokens.find(request.token);
+    const refuse = (code: 'UNAUTHENTICATED' | 'PERMISSION_DENIED', reason: string): LinesideError => {
+      this.#refusals.note('administration', owner?.name ?? 'unknown', reason);
+      return new LinesideError(code, reason);
+    };
+    if (owner === undefined) throw refuse('UNAUTHENTICATED', 'no such token, or it was revoked');
+    if (!owner.roles.includes('admin'))
+      throw refuse('PERMISSION_DENIED', `token "${owner.name}" has not the role admin that this needs`);
+    const verb = verbOf(request.verb);
+    if (verb === undefined) throw new LinesideError('UNSUPPORTED', 'the administration helper has no such verb');
+    const [fault] = Value.Errors(verb.args, request.args);
+    if (fault !== undefined)
+      throw new LinesideError('INVALID_ARGUMENT', `${request.verb}: ${fault.path}: ${fault.message}`);
+    return { request, verb, caller: owner.name };
+  }
+
+  /** One at a time. CONFLICT if it is not its turn within the limit. */
+  async #inTurn(admitted: Admitted, work: () => Promise<void>): Promise<void> {
+    const { promise: done, resolve: end } = Promise.withResolvers<void>();
+    const before = this.#tail;
+    this.#tail = before.then(() => done);
+    try {
+      if (!(await endsWithin(this.#o.clock, TURN_LIMIT_MS, before)))
+        throw new LinesideError('CONFLICT', `another administrator's command is running: ${this.#running}`, {
+          hint: 'try again when it is done',
+        });
+      this.#running = admitted.request.verb;
+      await work();
+    } finally {
+      end();
+    }
+  }
+
+  /** Nothing is run that could not be written down before. */
+  async #perform(admitted: Admitted, socket: Socket, gone: AbortSignal): Promise<void> {
+    // The caller has disconnected while it waited.
+    if (gone.aborted) return;
+    const note = (outcome: string): void => this.#note(admitted, outcome);
+    note('begun');
+    try {
+      const answer = await this.#run(admitted, gone);
+      note('done');
+      if (typeof answer === 'number') this.#send(socket, answer);
+      else this.#answer(socket, answer);
+    } catch (error) {
+      if (admitted.verb.answer === 'file') rmSync(this.#filesDir, { recursive: true, force: true });
+      note(gone.aborted ? 'aborted: the caller disconnected' : `failed: ${asLinesideError(error).code}`);
+      throw error;
+    }
+  }
+
+  #note({ request: { verb, args }, caller }: Admitted, outcome: string): void {
+    const given = JSON.stringify(args);
+    this.#audit.append({ caller, verb, args, outcome });
+    this.#o.logger.info('administration', { verb, by: caller, args: given, outcome });
+  }
+
+  /** A number: the open file that is the answer. */
+  async #run({ verb, request }: Admitted, gone: AbortSignal): Promise<AdminAnswer | number> {
+    const { clock, programs, configFile, logger } = this.#o;
+    if (verb.answer === 'file' && this.#isSending)
+      throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
+    const file = verb.answer === 'file' ? this.#freshFile() : '';
+    const words = verb.command(request.args, file);
+    const [program, ...first] = programs[verb.program];
+    // After the words of the command: "--" may end the options.
+    const at = verb.program === 'lineside' && configFile !== undefined ? ['--config', configFile] : [];
+    const split = words.findIndex((word) => word.startsWith('-'));
+    const from = split === -1 ? words.length : split;
+    const given = [...first, ...words.slice(0, from), ...at, ...words.slice(from)];
+    const child = { program, given, env: environmentOf(this.#o.env) };
+    const ended = await withLimit(clock, verb.limitMs, gone, (signal) => run(child, signal)).catch((error: unknown) => {
+      if (gone.aborted || asLinesideError(error).code !== 'REQUEST_TIMEOUT') throw error;
+      throw new LinesideError('NOT_READY', `${request.verb} did not end within ${verb.limitMs / 1_000} s`);
+    });
+    if (ended.status !== 0 && !(verb.alsoGood ?? []).includes(ended.status)) {
+      const failure = failureIn(ended.stderr);
+      if (failure !== undefined) throw failure;
+      logger.error('an administration command failed', {
+        verb: request.verb,
+        said: ended.stderr.slice(-MAX_SAID_CHARS),
+      });
+      throw new LinesideError('INTERNAL', `${request.verb} failed with status ${ended.status}`, {
+        hint: 'see: journalctl -u lineside-admin',
+      });
+    }
+    if (verb.answer === 'file') return openPlain(file);
+    return { done: verb.answer === 'json' ? JSON.parse(ended.stdout) : null };
+  }
+
+  /** Of a file that was cut short nothing is left. A link that stands there is removed, not followed. */
+  #freshFile(): string {
+    rmSync(this.#filesDir, { recursive: true, force: true });
+    mkdirSync(this.#filesDir, { mode: 0o700 });
+    return join(this.#filesDir, 'file');
+  }
+
+  /** The name goes before the first byte: nothing is left of it however the sending ends. */
+  #send(socket: Socket, fd: number): void {
+    this.#isSending = true;
+    rmSync(this.#filesDir, { recursive: true, force: true });
+    socket.write(`${JSON.stringify({ done: null, bytes: fstatSync(fd).size } satisfies AdminAnswer)}\n`);
+    socket.setTimeout(STALLED_MS, () => socket.destroy());
+    const content = createReadStream('', { fd });
+    content.once('error', () => socket.destroy());
+    content.once('close', () => (this.#isSending = false));
+    socket.once('close', () => content.destroy());
+    content.pipe(socket);
+  }
+}
+
+/** Of a command that failed in its own way. */
+const MAX_SAID_CHARS = 2_000;
+
+function environmentOf(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => PASSED_ON.test(name)));
+}
+
+function openPlain(file: string): number {
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw new LinesideError('INTERNAL', 'the command left something that is no file');
+}
+
+// What administrators did, a line of JSON each, where the hub cannot change it. Two files of a bounded size: the older one goes.
+
+/** About 5,000 lines. */
+const MAX_AUDIT_BYTES = 1_024 * 1_024;
+const AUDIT_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
+
+class AuditFile {
+  readonly #path: string;
+  readonly #clock: Clock;
+
+  constructor(dir: string, clock: Clock) {
+    this.#path = join(dir, 'audit.jsonl');
+    this.#clock = clock;
+  }
+
+  /** On the card when it returns. STORAGE_FAILED: it could not be written; then the verb is not run. */
+  append(entry: object): void {
+    try {
+      const fd = openSync(this.#path, AUDIT_FLAGS, 0o600);
+      try {
+        writeSync(fd, `${JSON.stringify({ at: instantOfMs(this.#clock.wallMs()), ...entry })}\n`);
+        fsyncSync(fd);
+        if (fstatSync(fd).size > MAX_AUDIT_BYTES) renameSync(this.#path, `${this.#path}.1`);
+      } finally {
+        closeSync(fd);
+      }
+    } catch (error) {
+      throw new LinesideError('STORAGE_FAILED', `cannot write the audit of the administration: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+// A request, and the command that it becomes.
+
+/** The first line, which has to end in time; nothing may follow it. */
+async function readRequest(socket: Socket, clock: Clock, gone: AbortSignal): Promise<string> {
+  return withLimit(clock, REQUEST_LIMIT_MS, gone, (signal) => {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    const pieces: Buffer[] = [];
+    let bytes = 0;
+    const take = (piece: Buffer): void => {
+      pieces.push(piece);
+      bytes += piece.length;
+      const end = piece.indexOf('\n');
+      if (bytes > MAX_REQUEST_BYTES)
+        reject(new LinesideError('TOO_LARGE', `a request has at most ${MAX_REQUEST_BYTES} bytes`));
+      else if (end === piece.length - 1) resolve(Buffer.concat(pieces).toString('utf8'));
+      else if (end !== -1) reject(new LinesideError('MALFORMED', 'bytes follow the request'));
+    };
+    socket.on('data', take);
+    signal.addEventListener('abort', () =>
+      reject(new LinesideError('REQUEST_TIMEOUT', 'the request did not arrive whole')),
+    );
+    return promise.finally(() => {
+      // What still comes is read and dropped.
+      socket.off('data', take);
+      socket.resume();
+    });
+  });
+}
+
+function requestIn(line: string): AdminRequest {
+  const { verb, token, args, ...more } = objectIn(line) ?? {};
+  const isPlain = typeof args === 'object' && args !== null && !Array.isArray(args);
+  if (typeof verb !== 'string' || typeof token !== 'string' || !isPlain || Object.keys(more).length > 0)
+    throw new LinesideError('MALFORMED', 'a request is one JSON object with verb, token and args');
+  return { verb, token, args: args as AdminRequest['args'] };
+}
+
+interface Ended {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Killed when the signal fires, or when it prints without end. No shell. */
+function run(
+  { program, given, env }: { program: string; given: readonly string[]; env: NodeJS.ProcessEnv },
+  signal: AbortSignal,
+): Promise<Ended> {
+  const { promise, resolve, reject } = Promise.withResolvers<Ended>();
+  const child = spawn(program, given, {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+    killSignal: 'SIGKILL',
+    cwd: '/',
+  });
+  const texts = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (piece: string) => {
+      texts[name] += piece;
+      if (texts[name].length > MAX_OUTPUT_BYTES) child.kill('SIGKILL');
+    });
+  }
+  child.once('error', reject);
+  child.once('close', (status) => resolve({ status: status ?? -1, ...texts }));
+  return promise;
+}
+
+/** The failure that a command printed with --json, behind its warnings. */
+function failureIn(stderr: string): LinesideError | undefined {
+  const line = stderr.split('\n').find((one) => one.startsWith('{'));
+  const error = objectIn(line ?? '')?.['error'];
+  if (typeof error !== 'object' || error === null) return undefined;
+  const { code, message, next, reasons } = error as Readonly<Record<string, unknown>>;
+  return new LinesideError(codeOf(code), String(message), {
+    hint: typeof next === 'string' ? next : '',
+    reasons: Array.isArray(reasons) ? reasons.map(String) : [],
+  });
+}
+
+function codeOf(text: unknown): LinesideError['code'] {
+  return typeof text === 'string' && Object.hasOwn(errorCatalogue, text) ? (text as LinesideError['code']) : 'INTERNAL';
+}
+
+function failureOf(thrown: unknown, logger: Logger): AdminFailure {
+  const { code, message, hint, reasons } = asLinesideError(thrown);
+  if (code !== 'INTERNAL' || thrown instanceof LinesideError) return { code, message, hint, reasons };
+  logger.error('an administration request met an unforeseen fault', { error: messageOf(thrown) });
+  return { code, message: 'internal failure; the helper has logged it', hint: '', reasons: [] };
+}
+
+/** `lineside admin-service`. Resolves when there is nothing to do. CONFIG_INVALID: systemd handed over no socket. */
+export async function serveAdmin(configFile: string | undefined, env: NodeJS.ProcessEnv): Promise<void> {
+  const logger = createLogger({
+    write: (line) => void process.stderr.write(line),
+    journal: env['JOURNAL_STREAM'] !== undefined,
+    debug: false,
+    wallMs: () => systemClock.wallMs(),
+  });
+  const stateDir = env['STATE_DIRECTORY'] ?? DEFAULT_STATE_DIR;
+  const sockets = await inheritedSockets(env);
+  const [socket] = sockets;
+  if (sockets.length !== 1 || socket?.address.kind !== 'unix')
+    throw new LinesideError('CONFIG_INVALID', 'the administration helper needs its one Unix socket of systemd', {
+      hint: 'systemctl start lineside-admin.socket',
+    });
+  const { config, warning } = loadTolerant(configFile, environmentOf(env), ['auth.tokens_file']);
+  if (warning !== '') logger.warn('configuration', { warning });
+  const service = new AdminService({
+    programs: {
+      lineside: [process.execPath, ...process.execArgv, process.argv[1] ?? ''],
+      systemctl: ['/usr/bin/systemctl'],
+    },
+    configFile,
+    tokensFile: config.auth.tokensFile,
+    group: statSync(socket.address.path).gid,
+    stateDir,
+    env,
+    clock: systemClock,
+    logger,
+  });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => service.stop());
+  await service.serve({ fd: socket.fd });
+}

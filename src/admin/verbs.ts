@@ -1,0 +1,129 @@
+/**
+ * Everything that the administration helper can do. Each verb is a fixed command line, made of values that its schema admits: never a
+ * path, a program or a shell. The hub knows the list as the helper does; the helper checks every request again. Pure.
+ */
+import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox';
+import { roles, TOKEN_NAME } from '../shared/auth/tokens.ts';
+
+/** A request is one line of JSON; the longest that a schema admits has a few hundred bytes. */
+export const MAX_REQUEST_BYTES = 8 * 1_024;
+/** Within it the whole line must have come. */
+export const REQUEST_LIMIT_MS = 5_000;
+/** How long a request waits for the one before it. */
+export const TURN_LIMIT_MS = 10_000;
+
+export interface AdminRequest {
+  readonly verb: string;
+  /** The caller's bearer token. */
+  readonly token: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** One line of JSON. With `bytes`, so many bytes of a file follow it. */
+export type AdminAnswer = { readonly done: unknown; readonly bytes?: number } | { readonly error: AdminFailure };
+
+export interface AdminFailure {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string;
+  readonly reasons: readonly string[];
+}
+
+interface Verb<Args extends TObject = TObject> {
+  readonly args: Args;
+  readonly program: 'lineside' | 'systemctl';
+  /** What follows the program. `file`: the path at which the helper expects the file that it sends. */
+  readonly command: (args: Static<Args>, file: string) => readonly string[];
+  readonly limitMs: number;
+  /** The program prints its result as JSON; a file is sent; or there is nothing to answer. */
+  readonly answer: 'json' | 'file' | 'nothing';
+  /** Exit statuses beside 0 that are an answer. */
+  readonly alsoGood?: readonly number[];
+}
+
+const exact = <P extends TProperties>(properties: P) => Type.Object(properties, { additionalProperties: false });
+const nothing = exact({});
+export const tokenName = Type.String({
+  pattern: TOKEN_NAME,
+  description: 'Name of the token: who uses it.',
+  examples: ['ops'],
+});
+
+export const tokenSpec = exact({
+  name: tokenName,
+  roles: Type.Array(Type.Union(roles.map((role) => Type.Literal(role))), {
+    minItems: 1,
+    maxItems: roles.length,
+    uniqueItems: true,
+    description: 'What it may do.',
+  }),
+});
+
+const verb = <Args extends TObject>(declared: Verb<Args>): Verb<Args> => declared;
+/** The lock of the tokens file has a limit of 30 s; a Raspberry Pi starts the command within 3. */
+const TOKEN_LIMIT_MS = 40_000;
+
+export const verbs = {
+  'tokens.list': verb({
+    args: nothing,
+    program: 'lineside',
+    command: () => ['token', 'list', '--json'],
+    limitMs: TOKEN_LIMIT_MS,
+    answer: 'json',
+  }),
+  'tokens.add': verb({
+    args: tokenSpec,
+    program: 'lineside',
+    command: (args) => [
+      'token',
+      'add',
+      '--json',
+      ...args.roles.flatMap((role) => ['--role', role]),
+      // A name may begin with "-".
+      '--',
+      args.name,
+    ],
+    limitMs: TOKEN_LIMIT_MS,
+    answer: 'json',
+  }),
+  'tokens.revoke': verb({
+    args: exact({ name: tokenName }),
+    program: 'lineside',
+    command: (args) => ['token', 'revoke', '--json', '--keep-admin', '--', args.name],
+    limitMs: TOKEN_LIMIT_MS,
+    answer: 'nothing',
+  }),
+  /** Answered before the service stops: systemd has the job by then. */
+  restart: verb({
+    args: nothing,
+    program: 'systemctl',
+    command: () => ['--no-block', 'restart', 'lineside.service'],
+    limitMs: 20_000,
+    answer: 'nothing',
+  }),
+  doctor: verb({
+    args: nothing,
+    program: 'lineside',
+    command: () => ['doctor', '--json'],
+    // Above its own limit of 50 s.
+    limitMs: 60_000,
+    answer: 'json',
+    // Something failed: the findings say what.
+    alsoGood: [1],
+  }),
+  'support-bundle': verb({
+    args: nothing,
+    program: 'lineside',
+    command: (_, file) => ['support-bundle', '--json', '--force', '--output', file],
+    // Above its own limit of 120 s.
+    limitMs: 140_000,
+    answer: 'file',
+  }),
+} as const;
+
+export type VerbName = keyof typeof verbs;
+export type ArgsOf<Name extends VerbName> = Static<(typeof verbs)[Name]['args']>;
+
+export function verbOf(text: string): Verb | undefined {
+  return Object.hasOwn(verbs, text) ? (verbs as unknown as Readonly<Record<string, Verb>>)[text] : undefined;
+}
