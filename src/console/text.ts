@@ -258,11 +258,11 @@ export const text = {
     unsent: 'Not sent: ',
     unknown: 'Not known whether this was sent, the log may show it: ',
     putBack: 'Put it back',
-    seconds: 'Seconds',
+    seconds: 'Repeat every … seconds',
     repeat: 'Repeat',
     stopRepeating: 'Stop repeating',
     secondsFault: (value: string, low: string, high: string) =>
-      `Seconds: "${value}" is not a number from ${low} to ${high}`,
+      `Repeat every: "${value}" is not a number of seconds from ${low} to ${high}`,
     repeating: (count: string) => `Sent ${count}, repeating`,
     repeated: (count: string, why: string) => `Sent ${count}. ${why}`,
     stopped: {

@@ -116,9 +116,9 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('9600 8N1', '.port');
     await opened.choose('End with', 'cr');
     await opened.fill('Text', 'tick');
-    await opened.fill('Seconds', '0.05');
-    await opened.sees('Seconds: "0.05" is not a number from 0.1 to 3,600', '.send');
-    await opened.fill('Seconds', '0.1');
+    await opened.fill('Repeat every … seconds', '0.05');
+    await opened.sees('Repeat every: "0.05" is not a number of seconds from 0.1 to 3,600', '.send');
+    await opened.fill('Repeat every … seconds', '0.1');
     const before = pty.received().length;
     await opened.click('button', 'Repeat');
     await opened.sees(/Sent [3-9] times, repeating/, '.send');
@@ -202,8 +202,10 @@ describe('the console: the port', { skip: browserMissing }, () => {
 
     before = pty.received().length;
     let packets = 0;
+    const held = Promise.withResolvers<() => void>();
     await opened.intercept(/\/line\/send$/, (request) => {
       packets += 1;
+      if (packets === 3) return held.resolve(() => void request.continue());
       if (packets !== 2) return request.continue();
       const body = JSON.stringify({ title: 'Held', detail: 'by ann', status: 409, code: 'CONFLICT' });
       return request.respond({ status: 409, contentType: 'application/problem+json', body });
@@ -212,6 +214,12 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('960 of 2,500 bytes were accepted. The packet of bytes 961 to 1,920 was refused', 'dialog');
     await opened.sees('by ann', 'dialog .problem');
     await until('the first packet arrives', () => pty.received().length === before + 960);
+    await opened.click('button', 'Send');
+    const letGo = await held.promise;
+    await opened.sees('0 of 2,500 bytes accepted', 'dialog');
+    await opened.click('button', 'Stop sending');
+    letGo();
+    await opened.sees('960 of 2,500 bytes were accepted. The rest was not sent.', 'dialog');
     await opened.click('button', 'Close');
     await opened.misses('were accepted', 'body');
     await product.box.client.serial.close({});

@@ -49,7 +49,7 @@ describe('what is typed to be sent', () => {
     ]);
     for (const wrong of ['', '0', '0.09', '3600.1', '-1', '1e3', 'two'])
       assert.deepEqual(readSeconds(wrong), {
-        fault: `Seconds: "${wrong}" is not a number from 0.1 to 3,600`,
+        fault: `Repeat every: "${wrong}" is not a number of seconds from 0.1 to 3,600`,
       });
   });
 });

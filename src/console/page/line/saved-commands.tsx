@@ -23,7 +23,11 @@ export function SavedCommands(props: { draft: Draft; busy: boolean; onSend: (com
   const list = useLoaded<LineCommands>(PATH, 0);
   const [editing, edit] = useState<Editing>();
   return (
-    <details class="commands">
+    <details
+      class="commands"
+      // Another person may have changed the list.
+      onToggle={(event) => event.currentTarget.open && list.reload()}
+    >
       <summary>{words.title(list.value?.items.length)}</summary>
       <Answer of={list}>
         {({ items }) => (

@@ -172,7 +172,7 @@ function SettingFields(props: {
           <Select<string> key={name} label={words[name]} options={options} {...field(name)} />
         ))}
       </div>
-      <div class="row">
+      <div class="row tops">
         {(['packetSize', 'rxGapMs'] as const).map((name) => (
           <TextField
             key={name}
