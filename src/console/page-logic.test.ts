@@ -76,7 +76,7 @@ describe('what is offered', () => {
     assert.deepEqual(rightsOf(['reader']), { sections: ['data'], operates: false, writes: false });
     assert.deepEqual(rightsOf(['writer']).writes, true);
     assert.deepEqual(rightsOf(['admin']), {
-      sections: ['line', 'health', 'delivery', 'data', 'box'],
+      sections: ['line', 'health', 'delivery', 'data', 'box', 'admin'],
       operates: false,
       writes: true,
     });

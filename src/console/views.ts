@@ -1,7 +1,7 @@
 /** The views of the page: who may open which, and the address of each. Pure. */
 
 /** The page offers nothing that is refused; the interface decides in any case. */
-const sections = ['line', 'health', 'delivery', 'data', 'box'] as const;
+const sections = ['line', 'health', 'delivery', 'data', 'box', 'admin'] as const;
 export type Section = (typeof sections)[number];
 
 const lineRoles = ['viewer', 'operator', 'admin'];
@@ -11,6 +11,7 @@ const mayOpen: Readonly<Record<Section, readonly string[]>> = {
   delivery: ['admin'],
   data: ['reader', 'writer', 'admin'],
   box: lineRoles,
+  admin: ['admin'],
 };
 
 export interface Rights {

@@ -26,14 +26,18 @@ export class Api {
     this.#onRefusedToken = onRefusedToken;
   }
 
-  async get<T>(path: string, signal?: AbortSignal): Promise<T> {
-    const text = await this.#text('GET', path, signal === undefined ? {} : { signal });
-    return JSON.parse(text) as T;
+  async get<T>(path: string, signal?: AbortSignal, patienceMs = PATIENCE_MS): Promise<T> {
+    const response = await this.#ask('GET', path, { patienceMs, ...(signal !== undefined && { signal }) });
+    return (await response.json()) as T;
+  }
+
+  async file(path: string, patienceMs: number): Promise<Blob> {
+    return (await this.#ask('GET', path, { patienceMs })).blob();
   }
 
   /** undefined: the answer has no body. */
   async send<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, asked: Asked = {}): Promise<T | undefined> {
-    const text = await this.#text(method, path, asked);
+    const text = await (await this.#ask(method, path, asked)).text();
     return text === '' ? undefined : (JSON.parse(text) as T);
   }
 
@@ -45,7 +49,7 @@ export class Api {
     return pieces(response.body);
   }
 
-  async #text(method: string, path: string, asked: Asked): Promise<string> {
+  async #ask(method: string, path: string, asked: Asked): Promise<Response> {
     const { body, type = 'application/json', ifMatch, changeReason = '', signal, patienceMs = PATIENCE_MS } = asked;
     const late = AbortSignal.timeout(patienceMs);
     const content = typeof body === 'object' ? JSON.stringify(body) : body;
@@ -61,7 +65,7 @@ export class Api {
       ...(content !== undefined && { body: content }),
     });
     if (!response.ok) throw await this.#refusal(response);
-    return response.text();
+    return response;
   }
 
   #headers(): Headers {

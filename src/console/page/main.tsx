@@ -1,5 +1,5 @@
 /** The web console that the box serves to a technician's phone or an operator's desk: signing in, head, navigation, view. */
-import { type JSX, render } from 'preact';
+import { type ComponentType, type JSX, render } from 'preact';
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Caller, Health } from '../../shared/gen/http.ts';
 import { wordsOf } from '../format.ts';
@@ -13,7 +13,7 @@ import { DeliveryView } from './delivery/delivery-view.tsx';
 import { BoxView, HealthView } from './health/health-view.tsx';
 import { LineView } from './line/line-view.tsx';
 import { LineContext, LinePulse, PortBadge, useLineStatus } from './line-status.tsx';
-import { Button, focusHeading, Heading, ProblemBox, TextField } from './parts.tsx';
+import { Button, focusHeading, Heading, OnDemand, ProblemBox, TextField } from './parts.tsx';
 import { BoxContext, clearTab, keepToken, keptToken, SessionContext, useSession } from './session.ts';
 
 /** While the box does not answer. */
@@ -256,8 +256,12 @@ function View({ place }: { place: Place }): JSX.Element | null {
       return <DataView parts={place.parts} />;
     case 'box':
       return <BoxView />;
+    case 'admin':
+      return <OnDemand load={loadAdmin} />;
   }
 }
+
+const loadAdmin = async (): Promise<ComponentType> => (await import('./admin/admin-view.tsx')).AdminView;
 
 function Nothing(): JSX.Element {
   const { roles } = useSession();

@@ -1,8 +1,8 @@
 /** The components of the views. */
-import type { ButtonHTMLAttributes, ComponentChildren, InputHTMLAttributes, JSX, Ref } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren, ComponentType, InputHTMLAttributes, JSX, Ref } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { countText } from '../format.ts';
-import type { Problem } from '../problem.ts';
+import { localProblem, type Problem } from '../problem.ts';
 import { text } from '../text.ts';
 import { type Doing, type Loaded, type Paged, useDoing } from './loading.ts';
 
@@ -327,6 +327,26 @@ export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => Compon
       {value === undefined && problem === undefined && <p class="note">{text.parts.loading}</p>}
       {value !== undefined && props.children(value)}
     </>
+  );
+}
+
+/** A part of the page that a browser loads when it is first shown. `class`: of what stands in its place meanwhile. */
+export function OnDemand(props: { load: () => Promise<ComponentType>; class?: string }): JSX.Element {
+  const { load } = props;
+  const [Part, setPart] = useState<ComponentType>();
+  const [problem, setProblem] = useState<Problem>();
+  useEffect(() => {
+    load().then(
+      (part) => setPart(() => part),
+      (error: unknown) => setProblem(localProblem(text.parts.notLoaded, String(error), text.parts.reload)),
+    );
+  }, [load]);
+  if (Part !== undefined) return <Part />;
+  return (
+    <div class={props.class ?? 'card'}>
+      <ProblemBox problem={problem} />
+      {problem === undefined && <p class="note">{text.parts.loading}</p>}
+    </div>
   );
 }
 

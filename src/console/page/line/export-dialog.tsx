@@ -12,6 +12,7 @@ import type { Wanted } from '../../rows.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
 import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
+import { saveBlob } from '../save-blob.ts';
 import { BoxContext, useSession } from '../session.ts';
 import { timeInput } from './log-dialogs.tsx';
 
@@ -206,7 +207,6 @@ interface Sink {
 const MAX_HELD_BYTES = 256 * 1024 * 1024;
 /** Parts that are joined, so that the browser can move them out of its memory. */
 const JOINED_BYTES = 4 * 1024 * 1024;
-const REVOKE_AFTER_MS = 60_000;
 
 /** Of Chromium, over HTTPS or on the box itself. */
 type PickFile = (options: { suggestedName: string }) => Promise<FileSystemFileHandle>;
@@ -243,11 +243,7 @@ function heldSink(name: string): Sink {
     },
     async keep() {
       join();
-      const link = document.createElement('a');
-      link.href = URL.createObjectURL(held);
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_AFTER_MS);
+      saveBlob(held, name);
     },
     async discard() {
       [held, parts] = [new Blob(), []];

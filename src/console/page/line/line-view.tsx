@@ -1,9 +1,7 @@
 /** The line: its log as it grows or its terminal, the port, and something to send. */
 import type { ComponentType, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { localProblem, type Problem } from '../../problem.ts';
 import { text } from '../../text.ts';
-import { Button, Heading, ProblemBox } from '../parts.tsx';
+import { Button, Heading, OnDemand } from '../parts.tsx';
 import { useKept, useSession } from '../session.ts';
 import { LogPanel } from './log-panel.tsx';
 import { PortPanel } from './port-panel.tsx';
@@ -29,7 +27,7 @@ export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
         <div class="slot" hidden={isTerminal}>
           <LogPanel />
         </div>
-        {isTerminal && <TerminalSlot />}
+        {isTerminal && <OnDemand load={loadTerminal} class="card log" />}
         {rights.operates && <SendPanel isShown={isShown} />}
       </div>
     </div>
@@ -37,20 +35,4 @@ export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
 }
 
 /** Its parts are larger than the whole page before it. */
-function TerminalSlot(): JSX.Element {
-  const [Panel, setPanel] = useState<ComponentType>();
-  const [problem, setProblem] = useState<Problem>();
-  useEffect(() => {
-    import('./terminal-panel.tsx').then(
-      ({ TerminalPanel }) => setPanel(() => TerminalPanel),
-      (error: unknown) => setProblem(localProblem(text.terminal.notLoaded, String(error), text.terminal.reload)),
-    );
-  }, []);
-  if (Panel !== undefined) return <Panel />;
-  return (
-    <div class="card log">
-      <ProblemBox problem={problem} />
-      {problem === undefined && <p class="note">{text.parts.loading}</p>}
-    </div>
-  );
-}
+const loadTerminal = async (): Promise<ComponentType> => (await import('./terminal-panel.tsx')).TerminalPanel;

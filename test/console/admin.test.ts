@@ -1,0 +1,79 @@
+/** Administration in a real browser, at the built product with its helper, which systemd's part is played to. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { MAIN, NODE, temporaryDirectory } from '../e2e/daemon.ts';
+import { assertAccessible, browserMissing, closePages } from './browser.ts';
+import { type Product, startProduct } from './product.ts';
+
+describe('the console: administration', { skip: browserMissing }, () => {
+  const dir = temporaryDirectory();
+  const socket = join(dir, 'admin.sock');
+  let product: Product;
+  let helper: ChildProcess;
+  before(async () => {
+    product = await startProduct({ http: { admin_socket: socket } }, dir);
+    mkdirSync(join(dir, 'state'));
+    const launcher = resolve(import.meta.dirname, '../e2e/activate.py');
+    const command = [NODE, MAIN, 'admin-service', '--config', product.box.configFile];
+    helper = spawn('/usr/bin/python3', [launcher, `admin=unix:${socket}`, '--', ...command], {
+      env: { ...process.env, STATE_DIRECTORY: join(dir, 'state') },
+      stdio: ['pipe', 'ignore', 'inherit'],
+    });
+    await until('the socket of the helper', () => existsSync(socket));
+  });
+  after(() => helper?.kill('SIGTERM'));
+  afterEach(closePages);
+
+  test('a token is added, shown once, used, and revoked; the last admin stays; the doctor is run; a bundle is saved', async () => {
+    const opened = await product.enter('chief', '#/admin');
+    await opened.sees(/clerk[\s\S]*reader, writer/);
+    await opened.click('button', 'Add a token…');
+    await opened.click('button', 'Add');
+    await opened.sees('Choose a role', 'dialog');
+    await opened.fill('Name', 'night-shift');
+    const boxes = await opened.page.$$('dialog input[type=checkbox]');
+    await boxes[0]?.click();
+    await assertAccessible(opened, 'administration, adding a token');
+    await opened.click('button', 'Add');
+    await opened.sees(/Token of night-shift[\s\S]*lsd_/, 'dialog[open]');
+    const [token = ''] = await opened.texts('dialog code');
+    const whoami = () =>
+      fetch(`http://${product.box.address}/api/v1/whoami`, { headers: { authorization: `Bearer ${token}` } });
+    assert.deepEqual(await (await whoami()).json(), { name: 'night-shift', roles: ['viewer'] });
+    await opened.click('button', 'Close');
+    await opened.sees(/night-shift[\s\S]*viewer/, 'main');
+    await opened.misses('lsd_', 'main');
+
+    await opened.click('button', 'Revoke night-shift…');
+    await opened.click('button', 'Revoke');
+    await opened.sees('night-shift was revoked.');
+    await until('it to be refused', async () => (await whoami()).status === 401);
+    await opened.click('button', 'Revoke chief…');
+    await opened.sees('you are signed out', 'dialog');
+    await opened.click('button', 'Revoke');
+    await opened.sees('"chief" is the last token with the role admin', 'dialog');
+    await opened.click('button', 'Cancel');
+    const audit = readFileSync(join(dir, 'state/audit.jsonl'), 'utf8');
+    assert.match(
+      audit,
+      /"caller":"chief","verb":"tokens.add","args":\{"name":"night-shift","roles":\["viewer"\]\},"outcome":"done"/,
+    );
+    assert.ok(!audit.includes(token));
+
+    await opened.click('button', 'Run the doctor');
+    await opened.sees(/configuration\s+(ok|warning|failed)/, 'main');
+    await assertAccessible(opened, 'administration');
+    await opened.page.setViewport({ width: 390, height: 844 });
+    await assertAccessible(opened, 'administration, phone');
+    await opened.click('button', 'Get the support bundle');
+    await opened.sees('The support bundle was given to the browser.');
+
+    const watcher = await product.enter('watcher', '#/admin');
+    await watcher.find('link', 'Health');
+    await watcher.misses('Admin');
+  });
+});
