@@ -26,6 +26,7 @@ const hubRooms = [
   'shared/line-client',
   'hub/upstream',
   'hub/health',
+  'hub/history',
 ];
 
 const arrows: Readonly<Record<string, { may: readonly string[]; because: string }>> = {
@@ -155,6 +156,7 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
       'hub/outbox',
       'hub/upstream',
       'hub/health',
+      'hub/history',
       'hub/webhooks',
       'shared/host',
       'shared/line-client',
@@ -198,6 +200,11 @@ const arrows: Readonly<Record<string, { may: readonly string[]; because: string 
   'hub/health': {
     may: ['shared/line-client', 'shared/proto', 'shared/gen'],
     because: 'it asks the line as any gRPC client does, and gets the alerts of the rooms that it checks',
+  },
+  'hub/history': {
+    may: ['shared/storage', 'shared/host', 'shared/proto'],
+    because:
+      'it keeps what the line and the machine report, in a file of its own, and knows neither who asks nor the changes',
   },
   'shared/storage': { may: [], because: 'storage opens SQLite files and knows nothing about their contents' },
   'shared/host': {
@@ -275,6 +282,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'hub/http -> hub/webhooks': ['hub/webhooks/face.ts', 'hub/webhooks/webhooks.ts'],
   'hub/http -> shared/host': ['shared/host/host-facts.ts'],
   'hub/http -> hub/upstream': ['hub/upstream/status.ts'],
+  'hub/http -> hub/history': ['hub/history/history.ts', 'hub/history/series.ts'],
   'hub/http -> hub/health': ['hub/health/alerts.ts', 'hub/health/watch.ts'],
   'hub/hub-process.ts -> hub/webhooks': ['hub/webhooks/webhooks.ts'],
   'hub/hub-process.ts -> hub/device-facts': ['hub/device-facts/device-facts.ts'],

@@ -1,7 +1,6 @@
-/** Values as people read them: numbers, sizes, times, the line's history. Pure. */
+/** Values as people read them: numbers, sizes, times. Pure. */
 
 import { parseInstant, usOfInstant } from '../shared/base/instant.ts';
-import type { LineHistory } from '../shared/gen/http.ts';
 
 const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
@@ -87,47 +86,4 @@ export function wordsOf(name: string): string {
 
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${countText(count)} ${count === 1 ? one : many}`;
-}
-
-// The line's history as the columns of a plot, and in words.
-
-/** `nowS`: the reader's own clock in Unix seconds, as samples have an age only. */
-export function columnsOf({ intervalS, samples }: LineHistory, nowS: number, spanS: number) {
-  const seen = samples.filter(([ageS]) => ageS <= spanS);
-  // Bytes per second; null while no port was open, so that the plot has no line there.
-  const rates = (column: 1 | 2): (number | null)[] =>
-    seen.map((sample) => {
-      const isSilent = sample[5] === 0 && sample[1] === 0 && sample[2] === 0;
-      return isSilent ? null : sample[column] / intervalS;
-    });
-  return {
-    times: seen.map(([ageS]) => nowS - ageS),
-    rx: rates(1),
-    tx: rates(2),
-    /** In the interval. */
-    errors: seen.map((sample) => sample[4]),
-  };
-}
-
-/** For those who do not see the plot. */
-export function historyText({ intervalS, samples }: LineHistory, spanS: number): string {
-  const seen = samples.filter(([ageS]) => ageS <= spanS);
-  if (seen.length === 0) return 'There is no history yet: the first point comes some seconds after the start.';
-  const sum = (column: 1 | 2 | 4): number => seen.reduce((total, sample) => total + sample[column], 0);
-  const openFor = seen.filter((sample) => sample[5] === 1).length * intervalS;
-  return [
-    `In the last ${durationText(seen.length * intervalS)}:`,
-    `received ${sizeText(sum(1))}, sent ${sizeText(sum(2))},`,
-    `${countText(sum(4))} errors;`,
-    `a port was open for ${durationText(openFor)}.`,
-  ].join(' ');
-}
-
-/** An axis of a single point has no length. */
-const LEAST_SPAN_S = 60;
-
-/** From the first to the last of a chart's times, in seconds. */
-export function timeRange(times: ArrayLike<number>): [from: number, to: number] {
-  const to = times[times.length - 1] ?? 0;
-  return [Math.min(times[0] ?? 0, to - LEAST_SPAN_S), to];
 }

@@ -1,32 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  columnsOf,
-  countText,
-  durationText,
-  historyText,
-  instantText,
-  percentText,
-  plural,
-  sizeText,
-  timeRange,
-  timeText,
-  wordsOf,
-} from './format.ts';
+import { countText, durationText, instantText, percentText, plural, sizeText, timeText, wordsOf } from './format.ts';
 import { problemFrom, problemOf } from './problem.ts';
 import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
 import { hashOf, placeOf, rightsOf, withQuery } from './views.ts';
 
 describe('numbers and times', () => {
-  it('give an axis a minute at least', () => {
-    assert.deepEqual([[], [1_000], [1_000, 1_010], [1_000, 4_600]].map(timeRange), [
-      [-60, 0],
-      [940, 1_000],
-      [950, 1_010],
-      [1_000, 4_600],
-    ]);
-  });
-
   it('are short, and "unknown" where there is none', () => {
     assert.deepEqual([0, 1023, 1024, 1_500_000, 3 * 2 ** 40].map(sizeText), [
       '0 B',
@@ -122,31 +101,5 @@ describe('a long list', () => {
     assert.equal(scrollToShow(8, 50, 100, 200), 250);
     assert.equal(isAtEnd(796.5, 200, 1_000), true);
     assert.equal(isAtEnd(700, 200, 1_000), false);
-  });
-});
-
-describe('the plot', () => {
-  const history = {
-    intervalS: 10,
-    samples: [
-      [7_200, 500, 0, 0, 0, 1],
-      [20, 100, 50, 2, 1, 1],
-      [10, 0, 0, 0, 0, 0],
-    ],
-  } as const;
-
-  it('has bytes per second at their times, and no line while the port was closed', () => {
-    assert.deepEqual(columnsOf(history, 1_000, 3_600), {
-      times: [980, 990],
-      rx: [10, null],
-      tx: [5, null],
-      errors: [1, 0],
-    });
-    assert.equal(columnsOf(history, 10_000, 21_600).times.length, 3);
-  });
-
-  it('is described in words too', () => {
-    assert.match(historyText(history, 3_600), /received 100 B, sent 50 B, 1 errors; a port was open for 10 s/);
-    assert.match(historyText({ intervalS: 10, samples: [] }, 60), /no history yet/);
   });
 });

@@ -384,6 +384,48 @@ export const text = {
     notLoaded: 'This part of the page could not be loaded',
     reload: 'Reload the page: the box may have been updated.',
   },
+  /** Charts over time, in the view Health. */
+  history: {
+    title: 'Over time',
+    show: 'Show the last',
+    spans: { hour: '1 hour', day: '24 hours', week: '7 days', month: '30 days' },
+    throughput: 'Throughput, bytes per second',
+    received: 'received',
+    sent: 'sent',
+    errorsIn: (each: string) => `Errors, in each ${each}`,
+    errors: 'errors',
+    portLost: 'port lost',
+    notFetchedIn: (each: string) => `Packets not fetched by ReceivePacket, in each ${each}`,
+    notFetched: 'not fetched',
+    temperature: 'Temperature of the processor, °C',
+    highest: 'highest',
+    mean: 'mean',
+    lowest: 'lowest',
+    cardIn: (each: string) => `Written to the card, in each ${each}`,
+    card: 'written',
+    span: (from: string, until: string) => `From ${from} to ${until}`,
+    summary: (of: {
+      readonly span: string;
+      readonly known: string;
+      readonly received: string;
+      readonly sent: string;
+      readonly errors: number;
+      readonly losses: number;
+      readonly open: string;
+    }) =>
+      `${of.span}, of which ${of.known} are known: received ${of.received}, sent ${of.sent}, ${of.errors} errors; the port was lost ${of.losses} times and was open for ${of.open}.`,
+    heat: (low: string, high: string) => `Temperature: ${low} to ${high}.`,
+    none: 'There is no history yet: the first point comes some seconds after the start.',
+    noData: 'No data for this time.',
+    begins: (at: string) => `The history begins at ${at}.`,
+    gaps: {
+      boxOff: (from: string, until: string) =>
+        `The box was off from ${from} to ${until}, or it lost its last hour when the power failed.`,
+      serviceStopped: (from: string, until: string) => `The service did not run from ${from} to ${until}.`,
+    },
+    unverified: 'The clock of the box was not set in a part of this time: its times may be wrong.',
+    notStored: (fault: string) => `The history is kept in memory only: ${fault}`,
+  },
   /** Every table. */
   table: {
     select: 'Select',

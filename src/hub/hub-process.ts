@@ -22,6 +22,7 @@ import { openBroker, topicOf } from './brokers.ts';
 import { Consumers } from './consumers.ts';
 import type { CertificateFile } from './health/certificates.ts';
 import { startWatch, type Watch, type WatchOptions } from './health/watch.ts';
+import { History, type HistoryOptions } from './history/history.ts';
 import { type HttpParts, type HttpServer, startHttpServer } from './http/server.ts';
 import type { UpstreamParts } from './log-shipping.ts';
 import { hubMigrations } from './migrations.ts';
@@ -88,8 +89,8 @@ async function build(start: ServiceStart, before: Before, onStop: OnStop): Promi
 
   const outbox = new Admin({ store, publisher, broker, topicOf: topic, clock });
   const { admin } = webhooks;
-  const host = startTelemetry(start, onStop);
   const line = openLine(start, onStop);
+  const { host, history } = startTelemetry(start, line, onStop);
   const upstream = await openUpstream(start, line, { publisher, broker }, onStop);
   let http: HttpServer | undefined;
   const hubFaults: WatchOptions['hubFaults'] = () => ({
@@ -99,7 +100,8 @@ async function build(start: ServiceStart, before: Before, onStop: OnStop): Promi
   const sources = [outbox, admin, host, ...(upstream ? [upstream] : [])];
   const watch = watchAll(start, { client: line, hubFaults, sources }, onStop);
   const { id: deviceId } = config.device;
-  const parts = { config, deviceId, refdata, outbox, webhooks: admin, host, watch, tokens, clock, logger, version };
+  const own = { config, deviceId, host, history, watch, tokens, clock, logger, version };
+  const parts = { ...own, refdata, outbox, webhooks: admin };
   const serving = await startHttpServer({
     ...parts,
     line,
@@ -123,7 +125,8 @@ async function build(start: ServiceStart, before: Before, onStop: OnStop): Promi
     ...(upstream ? [{ name: 'the shipper of the serial log', answers: () => upstream.assertAlive() }] : []),
     ...(address === undefined ? [] : [{ name: 'HTTP', answers: () => httpAnswers(address) }]),
   ];
-  const status = (): string => [...serving.faults(), statusOf(store, outbox, admin)].join('; ');
+  const status = (): string =>
+    [...serving.faults(), ...historyFaults(history), statusOf(store, outbox, admin)].join('; ');
   return { addresses: serving.addresses, healthReport: { checks, status } };
 }
 
@@ -140,14 +143,14 @@ async function buildOnTrial(
   logger.warn('update on trial: refdata.db is migrated when the update is kept', {
     until: '503 for all that needs it',
   });
-  const host = startTelemetry(start, onStop);
+  const line = openLine(start, onStop);
   const serving = await startHttpServer({
+    ...startTelemetry(start, line, onStop),
     config,
     deviceId: config.device.id,
     ...partsOnTrial(),
     trouble: onTrial,
-    host,
-    line: openLine(start, onStop),
+    line,
     tokens: new TokenReader(config.auth.tokensFile, systemClock, logger),
     consoleDir,
     clock: systemClock,
@@ -187,6 +190,11 @@ function statusOf(store: ChangeStore, outbox: Admin, webhooks: Webhooks['admin']
   return hubStatus({ ...outbox.status(), review: rejected + failed, refusing: damage === '' ? full : damage });
 }
 
+function historyFaults(history: History): string[] {
+  const { fault } = history.health();
+  return fault === '' ? [] : [`HISTORY NOT STORED: ${fault}`];
+}
+
 function openStore({ config, logger }: ServiceStart, onStop: OnStop): ChangeStore {
   const { dir } = config.data;
   const { maxBytes, minFreeBytes } = config.outbox;
@@ -207,20 +215,32 @@ function openStore({ config, logger }: ServiceStart, onStop: OnStop): ChangeStor
   }
 }
 
-/** Slow measurements do not delay the start. */
-function startTelemetry({ config, logger }: ServiceStart, onStop: OnStop): HostTelemetry {
+/** Of the machine and the line. Slow measurements do not delay the start. */
+function startTelemetry(
+  { config, logger }: ServiceStart,
+  line: LineClient | undefined,
+  onStop: OnStop,
+): { readonly host: HostTelemetry; readonly history: History } {
   const { dir } = config.data;
-  const clockSync = createClockSync({ file: config.device.timeSyncFile, clock: systemClock });
-  const telemetry = createHostTelemetry({ dir, clockSync, clock: systemClock, logger });
-  void telemetry.start();
+  const clock = systemClock;
+  const clockSync = createClockSync({ file: config.device.timeSyncFile, clock });
+  const host = createHostTelemetry({ dir, clockSync, clock, logger });
+  void host.start();
+  const askLine: HistoryOptions['askLine'] = async (signal) => {
+    if (line === undefined) throw new LinesideError('NOT_CONNECTED', 'no address of the line is known');
+    return line.line.getStatus({}, { signal });
+  };
+  const history = new History({ dir, askLine, host, clockSync, clock, logger });
+  history.start();
   onStop({
     what: 'telemetry',
     stop: async () => {
-      telemetry.stop();
+      await history.stop();
+      host.stop();
       clockSync.stop();
     },
   });
-  return telemetry;
+  return { host, history };
 }
 
 /** Not started: deliveries wait until the hub answers. */

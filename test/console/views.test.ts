@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import type { Alert } from '../../src/shared/gen/http.ts';
+import type { Alert, LineHistory } from '../../src/shared/gen/http.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { create, dictionary, update } from '../e2e/hub-support.ts';
 import { type Receiver, startReceiver } from '../e2e/webhook-receiver.ts';
@@ -142,19 +142,14 @@ describe('the console: the other views', { skip: browserMissing }, () => {
 
   test('health: the numbers at the axis are drawn whole, however long they are', async () => {
     const opened = await product.enter('watcher', '#/box');
-    // The first point just before a whole minute: the time below it begins left of the axis.
-    const samplesOf = (nowS: number) =>
-      Array.from({ length: 30 }, (_, i) => [(nowS % 60) + 240.3 - 8 * i, 13_000_000, 10, 0, 0, 1]);
-    await opened.intercept(/\/line\/history$/, (request) =>
-      answerJson(request, { intervalS: 10, samples: samplesOf(Date.now() / 1000) }),
-    );
+    await opened.intercept(/\/line\/history/, (request) => answerJson(request, busyHour()));
     await opened.page.evaluate(noteTexts);
     await opened.show('#/health');
     const texts = await until(
       'the numbers at the axis',
       async () => {
         const drawn = await opened.page.evaluate(() => (globalThis as unknown as { drawn: DrawnText[] }).drawn);
-        return drawn.some(({ text }) => /KiB\/s/.test(text)) && drawn;
+        return [/KiB\/s$/, /^\d+ °C$/, /^\d\d:\d\d$/].every((one) => drawn.some(({ text }) => one.test(text))) && drawn;
       },
       LIMIT_MS,
     );
@@ -213,6 +208,36 @@ const places = [
 /** The title follows what is drawn. */
 function titled(opened: Opened, end: string): Promise<true> {
   return until(`a title "${end}"`, async () => (await opened.page.title()).endsWith(end), LIMIT_MS);
+}
+
+/** An hour of 1.3 MB a second at 41 to 43 °C. */
+function busyHour(): LineHistory {
+  const steps = 60;
+  const each = (value: number): number[] => Array(steps).fill(value);
+  const untilMs = Date.now();
+  const fromMs = untilMs - steps * 60_000;
+  return {
+    fromMs,
+    untilMs,
+    nowMs: untilMs,
+    stepS: 60,
+    firstMs: fromMs,
+    isClockVerified: true,
+    fault: '',
+    gaps: [],
+    upS: each(60),
+    lineS: each(60),
+    portOpenS: each(60),
+    rxBytes: each(78_000_000),
+    txBytes: each(60),
+    rxDroppedPackets: each(0),
+    errors: each(0),
+    reconnects: each(0),
+    cardWrittenBytes: each(4_096),
+    temperatureMinCelsius: each(41),
+    temperatureMeanCelsius: each(42),
+    temperatureMaxCelsius: each(43),
+  };
 }
 
 function alertOf(severity: Alert['severity']): Alert {

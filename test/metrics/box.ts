@@ -79,6 +79,7 @@ export class Box {
           isFull: full !== '',
         };
       },
+      history: { health: () => ({ fault: '', unstoredMinutes: 7, lostHours: 8, commits: 9 }) },
       watch: {
         askLine: () => this.#line.look(),
         certificates: () => this.facts.certificates,

@@ -18,6 +18,7 @@ import { parseConfig } from '../../shared/config/parse.ts';
 import { wellHost } from '../../shared/host/host-facts.fixture.ts';
 import type { HostFacts } from '../../shared/host/host-facts.ts';
 import { wellOutbox } from '../health/well.fixture.ts';
+import { SeriesSums, spanOf } from '../history/series.ts';
 import type { AuditRecord, DeadLetter, OutboxAdmin, OutboxStatus, WaitingEvent } from '../outbox/admin.ts';
 import { openStoreIn } from '../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../outbox/change-store.ts';
@@ -94,6 +95,16 @@ export class FakeOutbox implements OutboxAdmin {
     if (failure !== undefined) throw failure;
   }
 }
+
+/** A history without an hour. */
+export const emptyHistory: HttpParts['history'] = {
+  health: () => ({ fault: '', unstoredMinutes: 60, lostHours: 1, commits: 24 }),
+  read({ sinceMs, untilMs, stepMs }) {
+    const span = spanOf(sinceMs, untilMs, stepMs);
+    const known = { firstMs: null, isClockVerified: true, gaps: [], fault: '' };
+    return { ...new SeriesSums(span).end(), ...known, fromMs: span.fromMs, stepS: stepMs / 1_000 };
+  },
+};
 
 export const storage = () => ({
   usedBytes: 8_192,
@@ -226,6 +237,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
     outbox: options.outbox?.(store) ?? outbox,
     webhooks: webhooks.adminOn(store, join(dir, 'webhooks.key')),
     host,
+    history: emptyHistory,
     line: undefined,
     consoleDir: join(dir, 'console'),
     clock,

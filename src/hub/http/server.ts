@@ -20,7 +20,6 @@ import { type ConnectionEvents, Connections } from './connections.ts';
 import { consoleFiles } from './console-files.ts';
 import { LIMITS_CHECK_MS, MAX_HEADER_BYTES, MAX_HEADERS, STOP_GRACE_MS, timeLimits } from './limits.ts';
 import { LineCalls } from './line/line-calls.ts';
-import { startLineHistory } from './line/line-history.ts';
 import { LogStreams } from './line/line-log.ts';
 import { isTerminalUpgrade, TERMINAL_PATH, TerminalTickets } from './line/terminal-tickets.ts';
 import type { StorageFigures } from './metrics/metric-tables.ts';
@@ -51,7 +50,6 @@ export async function startHttpServer(parts: HttpParts) {
   const refusals = new AuthFailureLog(clock, logger);
   const bodies = new BodyBudget(config.http.maxBodyBytes);
   const line = new LineCalls(parts.line, clock);
-  const history = startLineHistory((signal) => line.status(signal), clock);
   const terminalRefused = (who: string, why: string) => refusals.note(`GET ${TERMINAL_PATH}`, who, why);
   const streams = new LogStreams(clock, ({ kind, reader }, reason) =>
     kind === 'terminal' ? terminalRefused(reader, reason) : refusals.note('GET /api/v1/line/log', reader, reason),
@@ -71,7 +69,6 @@ export async function startHttpServer(parts: HttpParts) {
   const routeParts: RouteParts = {
     ...parts,
     line,
-    history,
     streams,
     tickets: new TerminalTickets(clock, terminalRefused),
     consoleFile: consoleFiles(parts.consoleDir),
@@ -114,7 +111,6 @@ export async function startHttpServer(parts: HttpParts) {
     await closeAll(listeners.open, clock);
     metrics.stop();
     refusals.stop();
-    await history.stop();
     await app.close();
   });
   return {

@@ -49,6 +49,8 @@ export function createClockSync(options: ClockSyncOptions) {
     bootId: readText(bootIdFile).trim(),
     /** Once 'synced' it stays so: a clock that was set is not forgotten when time sync is stopped. 'unknown': there is none. */
     state: (): ClockState => now,
+    /** Milliseconds of the monotonic clock of this boot. */
+    bootMs,
     /** Wall clock minus the monotonic clock of this boot, milliseconds. */
     offsetMs: () => clock.wallMs() - bootMs(),
     onChange: (call: () => void) => void calls.push(call),

@@ -26,6 +26,11 @@ export interface OpenOptions {
   readonly cacheKib: number;
   /** After a burst the write-ahead log is cut back to this at its next restart. */
   readonly walLimitBytes: number;
+  /**
+   * No other process opens the file while this one does, not even to read. Then there is no -shm file, whose changed pages (up to 12 KB
+   * after each commit) the kernel would write to the card too.
+   */
+  readonly isExclusive?: true;
 }
 
 /** Another process (a backup, the sqlite3 shell) may hold a lock for a moment. */
@@ -38,6 +43,8 @@ const busyTimeoutMs = 2_000;
 export function openDatabase(options: OpenOptions): Connection {
   const connection = new Database(options.path, { timeout: busyTimeoutMs });
   try {
+    // Before the first read: afterwards the -shm file is in use.
+    if (options.isExclusive) connection.pragma('locking_mode = EXCLUSIVE');
     checkOwn(connection, options.migrations);
     // The order matters: page_size is silently ignored once the file is in WAL mode.
     connection.pragma(`page_size = ${options.pageSize}`);

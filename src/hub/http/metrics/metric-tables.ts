@@ -7,6 +7,7 @@ import { messages } from '../../../shared/gen/messages.js';
 import type { HostFacts, TriState } from '../../../shared/host/host-facts.ts';
 import type { LineNumbers } from '../../../shared/proto/line-status.ts';
 import type { CertificateEnd, ServiceFaults } from '../../health/alerts.ts';
+import type { HistoryHealth } from '../../history/history.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamState, UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
@@ -79,6 +80,7 @@ export interface HubFigures {
   readonly longestHoldSeconds: number;
   readonly http: HttpFigures;
   readonly storage: StorageFigures;
+  readonly history: HistoryHealth;
   readonly certificates: readonly CertificateEnd[];
   /** Units of sockets that should be open and are not. */
   readonly closedSockets: readonly string[];
@@ -107,6 +109,22 @@ export const hubMetrics: readonly Metric<HubFigures>[] = [
     '1: an address that the hub should serve is not served.',
     (h) => h.faults && h.faults.listenerFault !== '',
   ],
+  [
+    'history_failing',
+    '1: hours of the history of the line are not being stored.',
+    ({ history }) => history.fault !== '',
+  ],
+  [
+    'history_unstored_seconds',
+    'Time of ended hours that is in memory only: nothing changed in them, or they could not be stored.',
+    ({ history }) => 60 * history.unstoredMinutes,
+  ],
+  [
+    'history_dropped_rows_total',
+    'Rows, each of an hour, that could not be stored in 30 days and were dropped from memory.',
+    ({ history }) => history.lostHours,
+  ],
+  ['history_commits_total', 'Commits to history.db, at most one an hour.', ({ history }) => history.commits],
   ['refdata_bytes', 'Bytes that refdata.db uses.', (h) => h.storage.usedBytes],
   ['refdata_limit_bytes', 'Bytes that refdata.db may use.', (h) => h.storage.limitBytes],
   ['refdata_free_bytes', 'Free bytes on the disk of refdata.db.', (h) => h.storage.freeBytes],

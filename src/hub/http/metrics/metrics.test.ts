@@ -4,7 +4,7 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { until } from '../../../shared/base/wait.fixture.ts';
 import type { WatchAdmin } from '../../health/watch.ts';
-import { FakeHost, FakeOutbox, startTestServer, storage } from '../server.fixture.ts';
+import { emptyHistory, FakeHost, FakeOutbox, startTestServer, storage } from '../server.fixture.ts';
 import { FakeWebhooks } from '../webhooks.fixture.ts';
 import { Metrics } from './metrics.ts';
 
@@ -19,6 +19,7 @@ function metricsOf(t: TestContext, clock: Clock, watch?: WatchAdmin): Metrics {
     webhooks: new FakeWebhooks(),
     host: new FakeHost(),
     storage,
+    history: emptyHistory,
     watch,
     http: () => ({ connections: 1, refusedCallers: 2, bodyBytes: 5, followStreams: 3, pageStreams: 4, terminals: 6 }),
     version: '0.1.0',

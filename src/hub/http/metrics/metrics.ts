@@ -7,6 +7,7 @@ import { residentBytes } from '../../../shared/base/memory.ts';
 import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { LineView } from '../../health/alerts.ts';
 import type { WatchAdmin } from '../../health/watch.ts';
+import type { HistoryHealth } from '../../history/history.ts';
 import type { OutboxStatus } from '../../outbox/admin.ts';
 import type { UpstreamStatus } from '../../upstream/status.ts';
 import type { WebhookStatus } from '../../webhooks/face.ts';
@@ -52,6 +53,7 @@ export interface MetricSources {
   readonly webhooks: { status(): WebhookStatus };
   readonly host: { facts(): HostFacts };
   readonly storage: () => StorageFigures;
+  readonly history: { health(): HistoryHealth };
   /** undefined: the state of the line and of certificates is unknown. */
   readonly watch?: Omit<WatchAdmin, 'alerts'> | undefined;
   /** undefined: the serial log is not sent. */
@@ -140,7 +142,7 @@ export class Metrics {
   }
 
   #register(): () => Promise<void> {
-    const { outbox, webhooks, host, storage, watch, upstream, http, version } = this.#sources;
+    const { outbox, webhooks, host, storage, history, watch, upstream, http, version } = this.#sources;
     const registry = this.#registry;
     const setOutbox = register(registry, 'lineside_', outboxMetrics);
     const setWebhooks = register(registry, 'lineside_webhook_', webhookMetrics);
@@ -171,6 +173,7 @@ export class Metrics {
         longestHoldSeconds: this.#holds.seconds(),
         http: http(),
         storage: storage(),
+        history: history.health(),
         certificates: watch?.certificates() ?? [],
         closedSockets: watch?.closedSockets() ?? [],
         faults: watch?.hubFaults(),

@@ -18,7 +18,7 @@ import { changingLine, guarded, readingLine } from '../schemas/answers.ts';
 import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery, TerminalQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
-export function lineRoutes(routes: Routes, { line, history }: RouteParts): void {
+export function lineRoutes(routes: Routes, { line }: RouteParts): void {
   const route = routes('line');
   const status = async (): Promise<object> => statusNumbers(await line.status());
   route('GET /api/v1/line', 'viewer', {
@@ -50,13 +50,6 @@ export function lineRoutes(routes: Routes, { line, history }: RouteParts): void 
       const events = await line.events(before, limit);
       return { items: events.map((event) => eventJson(event, (value) => value.toNumber())) };
     },
-  });
-  route('GET /api/v1/line/history', 'viewer', {
-    id: 'getLineHistory',
-    summary: 'What went over the line in the last six hours',
-    base: readingLine,
-    answer: { what: 'Samples.', of: 'LineHistory' },
-    handle: () => history.samples(),
   });
   route('POST /api/v1/line/open', 'operator', {
     id: 'openLine',

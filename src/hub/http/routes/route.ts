@@ -7,6 +7,7 @@ import { type ErrorCode, LinesideError } from '../../../shared/base/errors.ts';
 import type { ExpectedVersion } from '../../../shared/base/expected-version.ts';
 import type { HostFacts } from '../../../shared/host/host-facts.ts';
 import type { WatchAdmin } from '../../health/watch.ts';
+import type { History } from '../../history/history.ts';
 import type { OutboxAdmin } from '../../outbox/admin.ts';
 import type { Page, PageRequest } from '../../outbox/paging.ts';
 import type { Refdata } from '../../refdata/refdata.ts';
@@ -18,7 +19,6 @@ import type { ConsoleFile } from '../console-files.ts';
 import { changeReason, etag, ifMatch } from '../headers.ts';
 import { DEFAULT_PAGE } from '../limits.ts';
 import type { LineCalls } from '../line/line-calls.ts';
-import type { startLineHistory } from '../line/line-history.ts';
 import type { LogStreams } from '../line/line-log.ts';
 import type { TerminalTickets } from '../line/terminal-tickets.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -29,6 +29,7 @@ export interface HubParts {
   readonly outbox: OutboxAdmin;
   readonly webhooks: WebhookAdmin;
   readonly host: AlertSource & { facts(): HostFacts };
+  readonly history: Pick<History, 'read' | 'health'>;
   /** undefined: the state of the line and of certificates is unknown. */
   readonly watch?: WatchAdmin | undefined;
   /** The transport of the serial log to the central side; undefined: there is none. */
@@ -40,7 +41,6 @@ export interface HubParts {
 
 export interface RouteParts extends HubParts {
   readonly line: LineCalls;
-  readonly history: Pick<ReturnType<typeof startLineHistory>, 'samples'>;
   readonly streams: LogStreams;
   readonly tickets: TerminalTickets;
   readonly consoleFile: (name: string) => Promise<ConsoleFile>;

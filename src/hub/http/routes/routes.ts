@@ -8,6 +8,7 @@ import { businessKey } from '../schemas/refdata.ts';
 import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
 import { adminRoutes } from './admin.ts';
+import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
 import { type Route, type RouteParts, routesOf } from './route.ts';
@@ -23,6 +24,7 @@ const all = [
   operationRoutes,
   lineRoutes,
   lineCommandRoutes,
+  historyRoutes,
   lineLogRoutes,
   terminalRoutes,
   subscriptionRoutes,

@@ -4,6 +4,7 @@ import type { ErrorCode } from '../../../shared/base/errors.ts';
 import { CHANGE_REASON } from '../../outbox/event.ts';
 import { ENTITY_TAGS } from '../headers.ts';
 import { adminComponents } from './admin.ts';
+import { historyComponents } from './history.ts';
 import { lineComponents } from './line.ts';
 import { operationComponents } from './operations.ts';
 import { refdataComponents } from './refdata.ts';
@@ -53,6 +54,7 @@ export const components = {
   ...webhookComponents,
   ...lineComponents,
   ...adminComponents,
+  ...historyComponents,
 } as const satisfies Readonly<Record<string, TSchema>>;
 
 export type ComponentName = keyof typeof components;

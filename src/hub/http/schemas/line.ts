@@ -227,11 +227,4 @@ export const lineComponents = {
     name: Type.String({ description: 'Of the token; "local" on the Unix socket.' }),
     roles: Type.Array(Type.String()),
   }),
-  LineHistory: exact({
-    intervalS: count('Seconds between two samples.'),
-    samples: Type.Array(Type.Array(Type.Number(), { minItems: 6, maxItems: 6 }), {
-      description:
-        'Oldest first: age in seconds, bytes received, bytes sent, received packets dropped, errors (framing, parity, overruns, packets that failed), each in the interval that ended then; 1 if the port was open. Where the line did not answer there is none.',
-    }),
-  }),
 } as const;

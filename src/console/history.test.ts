@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import type { LineHistory } from '../shared/gen/http.ts';
+import { chartsOf, isEmpty, summaryOf, timeLabels, timesOf } from './history.ts';
+
+const none = [null, null, null];
+/** Three steps of a minute: known, silent without an open port, unknown. */
+const history: LineHistory = {
+  fromMs: 60_000,
+  untilMs: 200_000,
+  nowMs: 200_000,
+  stepS: 60,
+  firstMs: 60_000,
+  isClockVerified: true,
+  fault: '',
+  gaps: [],
+  upS: [60, 60, 0],
+  lineS: [50, 60, null],
+  portOpenS: [50, 0, null],
+  rxBytes: [500, 0, null],
+  txBytes: [50, 0, null],
+  rxDroppedPackets: [0, 0, null],
+  errors: [1, 0, null],
+  reconnects: [1, 0, null],
+  temperatureMinCelsius: none,
+  temperatureMeanCelsius: none,
+  temperatureMaxCelsius: none,
+  cardWrittenBytes: none,
+};
+
+describe('charts of the history', () => {
+  it('have bytes per second of the time that is known, and no line while no port was open', () => {
+    const [throughput, errors] = chartsOf(history);
+    assert.deepEqual(
+      throughput?.series.map(({ values }) => values),
+      [
+        [10, null, null],
+        [1, null, null],
+      ],
+    );
+    assert.deepEqual(errors?.series[0]?.values, [1, 0, null]);
+  });
+
+  it('are none of what the box does not measure', () => {
+    assert.equal(chartsOf(history).length, 3);
+    const warm = { temperatureMinCelsius: [40, null, null], temperatureMaxCelsius: [42, null, null] };
+    const [, , , heat] = chartsOf({ ...history, ...warm });
+    assert.match(heat?.title ?? '', /°C/);
+    assert.equal(heat?.format(41.26), '41.3 °C');
+  });
+
+  it('have their points in the middle of each step, of the running one in the middle of what there is', () => {
+    assert.deepEqual(timesOf(history), [90, 150, 190]);
+  });
+
+  it('have the day at an axis where one begins', () => {
+    const midnight = new Date(2026, 10, 22).getTime() / 1_000;
+    assert.deepEqual(timeLabels([midnight - 3_600, midnight, midnight + 3_600]), ['23:00', '11-22', '01:00']);
+    assert.deepEqual(timeLabels([midnight, midnight + 2 * 86_400]), ['11-22', '11-24']);
+  });
+});
+
+describe('the history in words', () => {
+  it('sums up what is known', () => {
+    assert.match(
+      summaryOf(history),
+      /received 500 B, sent 50 B, 1 errors; the port was lost 1 times and was open for 50 s/,
+    );
+  });
+
+  it('says why there is nothing', () => {
+    const empty = { ...history, upS: [0, 0, 0] };
+    assert.ok(isEmpty(empty));
+    assert.match(summaryOf({ ...empty, firstMs: null }), /no history yet/);
+    assert.match(summaryOf({ ...empty, firstMs: 500_000 }), /No data for this time.*begins at/);
+    const gap = { fromMs: 0, untilMs: 300_000, reason: 'boxOff' } as const;
+    assert.match(summaryOf({ ...empty, gaps: [gap] }), /No data for this time.*The box was off/);
+  });
+});

@@ -1,0 +1,161 @@
+/** The line's history as charts and in words. Pure. */
+import type { LineHistory } from '../shared/gen/http.ts';
+import { countText, dayText, durationText, fieldText, sizeText, timeText } from './format.ts';
+import { text } from './text.ts';
+
+const words = text.history;
+
+/** Lengths of the span that moves with the clock, in seconds. */
+export const spans = [
+  ['3600', words.spans.hour],
+  ['86400', words.spans.day],
+  ['604800', words.spans.week],
+  ['2592000', words.spans.month],
+] as const;
+
+interface ChartSeries {
+  readonly label: string;
+  /** Name of a colour in the style sheet. */
+  readonly color: string;
+  readonly values: readonly (number | null)[];
+}
+
+export interface Chart {
+  readonly title: string;
+  readonly series: readonly ChartSeries[];
+  /** A value with its unit. */
+  readonly format: (value: number) => string;
+  /** Counts are whole numbers, and so are the steps of their axis. */
+  readonly isWhole: boolean;
+  /** A temperature has no natural zero. */
+  readonly isFromZero: boolean;
+}
+
+const rateText = (value: number): string => `${sizeText(value)}/s`;
+const degreesText = (value: number): string => `${Math.round(value * 10) / 10} °C`;
+
+export function chartsOf(history: LineHistory): readonly Chart[] {
+  const { rxBytes, txBytes, lineS, portOpenS, stepS } = history;
+  const each = durationText(stepS);
+  // No line while no port was open.
+  const rates = (bytes: readonly (number | null)[]): (number | null)[] =>
+    bytes.map((sum, at) => {
+      const isSilent = portOpenS[at] === 0 && rxBytes[at] === 0 && txBytes[at] === 0;
+      return sum === null || isSilent ? null : sum / (lineS[at] || stepS);
+    });
+  const counts = { format: countText, isWhole: true, isFromZero: true };
+  const all: readonly Chart[] = [
+    {
+      title: words.throughput,
+      series: [
+        { label: words.received, color: '--rx', values: rates(rxBytes) },
+        { label: words.sent, color: '--tx', values: rates(txBytes) },
+      ],
+      ...counts,
+      format: rateText,
+    },
+    {
+      title: words.errorsIn(each),
+      series: [
+        { label: words.errors, color: '--bad', values: history.errors },
+        { label: words.portLost, color: '--warn', values: history.reconnects },
+      ],
+      ...counts,
+    },
+    {
+      title: words.notFetchedIn(each),
+      series: [{ label: words.notFetched, color: '--soft', values: history.rxDroppedPackets }],
+      ...counts,
+    },
+    {
+      title: words.temperature,
+      series: [
+        { label: words.highest, color: '--bad', values: history.temperatureMaxCelsius },
+        { label: words.mean, color: '--warn', values: history.temperatureMeanCelsius },
+        { label: words.lowest, color: '--rx', values: history.temperatureMinCelsius },
+      ],
+      format: degreesText,
+      isWhole: false,
+      isFromZero: false,
+    },
+    {
+      title: words.cardIn(each),
+      series: [{ label: words.card, color: '--tx', values: history.cardWrittenBytes }],
+      ...counts,
+      format: sizeText,
+    },
+  ];
+  // What the box does not measure has no chart.
+  return all.filter(({ series }) => series.some(({ values }) => values.some((value) => value !== null)));
+}
+
+/** The middle of each step in Unix seconds, as uPlot has them; of the running step, the middle of what there is. */
+export function timesOf({ fromMs, untilMs, stepS, upS }: LineHistory): number[] {
+  return upS.map((_, at) => {
+    const beginMs = fromMs + at * stepS * 1_000;
+    return (beginMs + Math.min(beginMs + stepS * 1_000, Math.max(untilMs, beginMs))) / 2_000;
+  });
+}
+
+const sum = (values: readonly (number | null)[]): number => values.reduce<number>((all, one) => all + (one ?? 0), 0);
+const known = (values: readonly (number | null)[]): number[] => values.filter((value) => value !== null);
+
+/** The charts in words, or why there are none. */
+export function summaryOf(history: LineHistory): string {
+  if (isEmpty(history)) return emptyText(history);
+  const { upS, temperatureMinCelsius, temperatureMaxCelsius } = history;
+  const [low, high] = [known(temperatureMinCelsius), known(temperatureMaxCelsius)];
+  return [
+    words.summary({
+      span: spanText(history),
+      known: durationText(sum(upS)),
+      received: sizeText(sum(history.rxBytes)),
+      sent: sizeText(sum(history.txBytes)),
+      errors: sum(history.errors),
+      losses: sum(history.reconnects),
+      open: durationText(sum(history.portOpenS)),
+    }),
+    ...(low.length > 0 ? [words.heat(degreesText(Math.min(...low)), degreesText(Math.max(...high)))] : []),
+    ...history.gaps.slice(-MAX_GAPS_SAID).map(gapText),
+    ...(history.isClockVerified ? [] : [words.unverified]),
+  ].join(' ');
+}
+
+/** The others are seen in the charts. */
+const MAX_GAPS_SAID = 3;
+
+export function isEmpty({ upS }: LineHistory): boolean {
+  return upS.every((seconds) => seconds === 0);
+}
+
+function emptyText({ firstMs, fromMs, untilMs, gaps }: LineHistory): string {
+  if (firstMs === null) return words.none;
+  const gap = gaps.find((one) => one.fromMs <= fromMs && one.untilMs >= untilMs);
+  const why = gap !== undefined ? gapText(gap) : untilMs <= firstMs ? words.begins(momentText(firstMs)) : '';
+  return [words.noData, why].filter((part) => part !== '').join(' ');
+}
+
+function gapText({ fromMs, untilMs, reason }: LineHistory['gaps'][number]): string {
+  return words.gaps[reason](momentText(fromMs), momentText(untilMs));
+}
+
+function spanText({ fromMs, untilMs }: LineHistory): string {
+  return words.span(momentText(fromMs), momentText(untilMs));
+}
+
+/** "2026-11-22 13:05", in the reader's own time zone. */
+export function momentText(ms: number): string {
+  return fieldText(ms).replace('T', ' ').slice(0, 16);
+}
+
+const DAY_S = 86_400;
+
+/** Labels of an axis of time: the day where one begins, otherwise hours and minutes. Seconds, as uPlot has them. */
+export function timeLabels(splits: readonly number[]): string[] {
+  const step = (splits[1] ?? 0) - (splits[0] ?? 0);
+  return splits.map((second) => {
+    const time = timeText(second * 1_000);
+    const isDay = step >= DAY_S || time.startsWith('00:00:00');
+    return isDay ? dayText(second * 1_000).slice(5) : time.slice(0, step < 60 ? 8 : 5);
+  });
+}

@@ -1,0 +1,142 @@
+/** Lines over time, drawn by uPlot on a canvas. The words beside it say the same for those who do not see it. */
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import { type Chart, momentText, timeLabels } from '../../history.ts';
+import { useMedia } from '../parts.tsx';
+
+interface Props {
+  readonly chart: Chart;
+  /** Unix seconds. */
+  readonly times: readonly number[];
+  readonly range: readonly [from: number, until: number];
+}
+
+const HEIGHT_PX = 160;
+/** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
+const TICKS_PX = 15;
+const FONT = '12px system-ui, sans-serif';
+/** Steps of the axis: counts are whole numbers. */
+const whole = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
+/** A temperature that does not change is drawn in the middle. */
+const LEAST_RANGE = 5;
+
+export function Plot({ chart, times, range }: Props): JSX.Element {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  // A canvas keeps the colours that it was drawn with.
+  const scheme = `${useMedia('(prefers-color-scheme: dark)')} ${useMedia('(prefers-contrast: more)')}`;
+  const [at, setAt] = useState<number | null>(null);
+  const latest = useRef({ chart, range });
+  latest.current = { chart, range };
+  const data = [times, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData;
+
+  useEffect(() => {
+    const box = place.current;
+    if (box === null) return undefined;
+    const drawn = new uPlot(
+      optionsOf(() => latest.current, box.clientWidth, setAt),
+      data,
+      box,
+    );
+    plot.current = drawn;
+    const observer = new ResizeObserver(() => drawn.setSize({ width: box.clientWidth, height: HEIGHT_PX }));
+    observer.observe(box);
+    return () => {
+      observer.disconnect();
+      drawn.destroy();
+      plot.current = undefined;
+    };
+  }, [scheme]);
+  useEffect(() => plot.current?.setData(data), [times, chart]);
+
+  const time = at === null ? undefined : times[at];
+  return (
+    <figure class="plot" data-points={times.length}>
+      <figcaption>
+        <span>{chart.title}</span>
+        <span class="legend">
+          {chart.series.map(({ label, color, values }) => {
+            const value = at === null ? undefined : values[at];
+            return (
+              <span key={label}>
+                <i class={`swatch ${color.slice(2)}`} /> {label}
+                {value !== undefined && value !== null && ` ${chart.format(value)}`}
+              </span>
+            );
+          })}
+          {time !== undefined && <span>{momentText(time * 1_000)}</span>}
+        </span>
+      </figcaption>
+      <div ref={place} class="canvas" aria-hidden="true" />
+    </figure>
+  );
+}
+
+type Latest = Pick<Props, 'chart' | 'range'>;
+
+function optionsOf(latest: () => Latest, width: number, onAt: (at: number | null) => void): uPlot.Options {
+  const { chart } = latest();
+  const [ink, grid] = [colorOf('--soft'), colorOf('--line')];
+  const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+  const valueAxis = {
+    ...axis,
+    size: widthOf,
+    values: (_plot: uPlot, splits: number[]) => splits.map((value) => latest().chart.format(value)),
+  };
+  return {
+    width,
+    height: HEIGHT_PX,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false } },
+    scales: {
+      // The whole span, whatever part of it has values: not uPlot's own limits, which are a day apart for a single point.
+      x: { range: () => [...latest().range] as [number, number] },
+      y: { range: (_plot, min, max) => valueRange(latest().chart, min, max) },
+    },
+    axes: [
+      { ...axis, space: 70, values: (_plot, splits) => timeLabels(splits) },
+      chart.isWhole ? { ...valueAxis, incrs: whole } : valueAxis,
+    ],
+    series: [
+      {},
+      ...chart.series.map(({ label, color }) => ({
+        label,
+        stroke: colorOf(color),
+        width: 2,
+        points: { filter: lonePoints },
+        spanGaps: false,
+      })),
+    ],
+    hooks: { setCursor: [(plot) => onAt(plot.cursor.idx ?? null)] },
+  };
+}
+
+function valueRange({ isFromZero }: Chart, min: number | null, max: number | null): [number, number] {
+  if (isFromZero) return [0, Math.max(1, (max ?? 0) * 1.1)];
+  const [low, high] = [min ?? 0, max ?? 0];
+  const room = Math.max(LEAST_RANGE - (high - low), 1) / 2;
+  return [Math.floor(low - room), Math.ceil(high + room)];
+}
+
+/** A point between two without a value makes no line. */
+function lonePoints({ data }: uPlot, series: number, isShown: boolean): number[] | null {
+  if (isShown) return null;
+  const values = data[series] ?? [];
+  const isKnown = (at: number): boolean => values[at] !== null && values[at] !== undefined;
+  return [...values.keys()].filter((at) => isKnown(at) && !isKnown(at - 1) && !isKnown(at + 1));
+}
+
+/** Room for the longest number of the axis, and for half of the time below its foot: a number truncated at its left reads as another number. */
+function widthOf({ ctx }: uPlot, values: readonly string[] | null): number {
+  ctx.save();
+  ctx.font = FONT;
+  const longest = Math.max(0, ...(values ?? []).map((value) => ctx.measureText(value).width));
+  const time = ctx.measureText('00:00:00').width;
+  ctx.restore();
+  return Math.ceil(Math.max(longest + TICKS_PX, time / 2));
+}
+
+function colorOf(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
