@@ -1,8 +1,10 @@
 /** The console in Firefox: what differs between the browsers is their policy, their streams and their layout. */
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
+import Long from 'long';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { assertAccessible, closePages, firefoxMissing, openPage } from './browser.ts';
-import { logRaw, openSimulated, signIn, startProduct } from './product.ts';
+import { logRaw, openSimulated, type Product, signIn, startProduct } from './product.ts';
 
 describe('the console in Firefox', { skip: firefoxMissing }, () => {
   afterEach(closePages);
@@ -19,6 +21,14 @@ describe('the console in Firefox', { skip: firefoxMissing }, () => {
     await opened.click('button', 'Send');
     await opened.sees('5 bytes sent', '.send');
     await opened.sees('PING\\r', '.rows');
+    // Its policy for WebSockets, style sheets and keys is its own.
+    await opened.click('button', 'Terminal');
+    await opened.sees('Connected', '#terminal-state');
+    await opened.page.click('.screen');
+    await opened.page.keyboard.type('ID?');
+    await opened.page.keyboard.press('Enter');
+    await until('the key is sent', async () => (await lastSent(product)) === 'ID?\r');
+    await opened.click('button', 'Terminal');
     const views = await opened.texts('nav a');
     assert.ok(views.length >= 5, views.join(', '));
     for (const view of views) {
@@ -28,3 +38,12 @@ describe('the console in Firefox', { skip: firefoxMissing }, () => {
     }
   });
 });
+
+/** What the newest entries that were sent have together, from the last line end on. */
+async function lastSent({ box }: Product): Promise<string> {
+  let sent = '';
+  const last = { last: true, limit: Long.fromNumber(10, true), dirs: [0] };
+  for await (const { entries } of box.client.line.readLog(last))
+    sent += entries.map(({ entry }) => Buffer.from(entry?.rawData ?? []).toString('latin1')).join('');
+  return /[^\r]*\r?$/.exec(sent)?.[0] ?? '';
+}
