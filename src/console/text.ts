@@ -768,7 +768,7 @@ export const text = {
     },
   },
   administration: {
-    title: 'Admin',
+    title: 'Administration',
     tokens: {
       title: 'Tokens',
       none: 'There are none.',

@@ -15,6 +15,8 @@ import {
 import { type GrpcServers, startGrpcServers } from '../../src/line/grpc/server.ts';
 import type { Direction, LogEntry, NewEntry } from '../../src/line/log/entry.ts';
 import type { LogRun, LogSnapshot, ReaderEvents, ReadRequest, RecordedEvent } from '../../src/line/log/log-api.ts';
+import type { HistogramRequest, SearchPart, SearchRequest } from '../../src/line/log/log-search.ts';
+import type { Histogram } from '../../src/line/log/search/histogram-job.ts';
 import type { Log } from '../../src/line/log/serial-log.ts';
 import type { EventsRequest } from '../../src/line/log/store-client.ts';
 import type { Port } from '../../src/line/port/inventory.ts';
@@ -158,6 +160,22 @@ export class FakeLog implements Log {
     return this.#append(entry);
   }
   event(): void {}
+  searched: SearchRequest[] = [];
+  parts: SearchPart[] = [];
+  readonly searches = {
+    search: (request: SearchRequest): AsyncGenerator<SearchPart, void, undefined> => this.#search(request),
+    histogram: async ({ buckets }: HistogramRequest): Promise<Histogram> => ({
+      sinceMs: 1,
+      untilMs: 2,
+      isEstimate: true,
+      buckets: Array.from({ length: buckets }, (_, i) => ({ txEntries: i, rxEntries: 1, txBytes: 2, rxBytes: 3 })),
+    }),
+  };
+  async *#search(request: SearchRequest): AsyncGenerator<SearchPart, void, undefined> {
+    if (this.failure !== undefined) throw this.failure;
+    this.searched.push(request);
+    yield* this.parts;
+  }
   recorded: RecordedEvent[] = [];
   async events({ beforeId, limit }: EventsRequest): Promise<RecordedEvent[]> {
     return this.recorded.filter(({ id }) => id < beforeId).slice(-limit);

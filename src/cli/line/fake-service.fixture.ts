@@ -48,6 +48,7 @@ export class FakeService {
   /** Never answers. */
   stuck = false;
   batchSize = 2;
+  readonly searches: lineside.v1.SearchLogRequest[] = [];
   /** Of the last Open that named one. */
   flowControl: lineside.v1.FlowControl | undefined;
   rxGapMs: number | null | undefined;
@@ -176,6 +177,8 @@ export class FakeService {
         return status;
       },
       readLog: (request: lineside.v1.ReadLogRequest, context: CallContext) => this.#read(request, context),
+      searchLog: (request: lineside.v1.SearchLogRequest) => this.#search(request),
+      getLogHistogram: async () => ({}),
       getModemLines: async () => this.modem,
       setModemLines: async (request: lineside.v1.SetModemLinesRequest) => {
         if (request.dtr != null) this.modem.dtr = request.dtr;
@@ -199,6 +202,26 @@ export class FakeService {
       session: (requests: AsyncIterable<lineside.v1.SessionRequest>, context: CallContext) =>
         this.#session(requests, context),
     };
+  }
+
+  /** Text within one entry. */
+  async *#search(request: lineside.v1.SearchLogRequest): AsyncGenerator<lineside.v1.SearchLogResponse.$Properties> {
+    this.searches.push(request);
+    const { afterId, text, limit } = request;
+    const wanted = Buffer.from(text ?? '');
+    const found = this.entries.filter(
+      ({ id, rawData }) => id > afterId.toNumber() && Buffer.from(rawData).includes(wanted),
+    );
+    const page = found.slice(0, limit);
+    for (const { id, dir, timestamp, rawData } of page) {
+      const ids = { entryId: u64(id), throughEntryId: u64(id), timestampMs: timestamp };
+      const offset = Buffer.from(rawData).indexOf(wanted);
+      yield { matches: { matches: [{ ...ids, dir, offset, length: wanted.length }] } };
+    }
+    const { COMPLETE, LIMIT } = v1.SearchEnd.Reason;
+    const isCut = found.length > page.length;
+    const resumeAfterId = u64((isCut ? page : this.entries).at(-1)?.id ?? 0);
+    yield { end: { reason: isCut ? LIMIT : COMPLETE, resumeAfterId } };
   }
 
   async *#read(

@@ -18,6 +18,8 @@ const viewer = [
   '/serial.SerialService/StreamLog',
   '/lineside.v1.LineService/GetStatus',
   '/lineside.v1.LineService/ReadLog',
+  '/lineside.v1.LineService/SearchLog',
+  '/lineside.v1.LineService/GetLogHistogram',
   '/lineside.v1.LineService/ListEvents',
   '/lineside.v1.LineService/GetModemLines',
 ];

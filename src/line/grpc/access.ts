@@ -16,6 +16,8 @@ const viewerMethods: ReadonlySet<string> = new Set([
   '/lineside.v1.LineService/ReadLog',
   '/lineside.v1.LineService/GetModemLines',
   '/lineside.v1.LineService/ListEvents',
+  '/lineside.v1.LineService/SearchLog',
+  '/lineside.v1.LineService/GetLogHistogram',
   '/grpc.health.v1.Health/Check',
   '/grpc.health.v1.Health/Watch',
   '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',

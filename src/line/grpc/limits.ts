@@ -46,6 +46,16 @@ export const MAX_LAST_ENTRIES = 100_000;
 export const MAX_EVENTS = 1_000;
 export const USUAL_EVENTS = 100;
 
+/** Matches of one search, some 40 bytes each. */
+export const MAX_MATCHES = 1_000;
+/** Between two reports of a search's progress. */
+export const PROGRESS_MS = 250;
+/** A search is one at a time: a client that takes nothing for so long does not keep others from it. */
+export const SEARCH_STALLED_MS = 10_000;
+/** As many as a narrow window has columns of pixels for. */
+export const MAX_BUCKETS = 200;
+export const USUAL_BUCKETS = 100;
+
 /**
  * How often the token of an open stream is checked again: with the second of the tokens' reader, a revoked one reads
  * and sends for ten seconds at most. The file's times are read once a second, however many streams there are.

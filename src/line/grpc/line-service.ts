@@ -12,7 +12,8 @@ import { sendBatches } from './batches.ts';
 import { clocks, u64 } from './encode.ts';
 import { MAX_EVENTS, USUAL_EVENTS } from './limits.ts';
 import type { Holder } from './line-hold.ts';
-import { readRequest } from './log-requests.ts';
+import { histogramRequest, readRequest, searchRequest } from './log-requests.ts';
+import { histogramMessage, sendSearch } from './log-search.ts';
 import { type ServiceContext, standing } from './serial-service.ts';
 import { outgoingLines, portStateOf, Session } from './session.ts';
 import { subscribed } from './subscriptions.ts';
@@ -45,6 +46,15 @@ export function lineService(
         standing(context, log);
         return sent;
       }),
+
+    searchLog: (request: lineside.v1.SearchLogRequest, context: CallContext) =>
+      subscribed(parts, context, async (subscription, out) => {
+        const wanted = searchRequest(request, log.logId);
+        await sendSearch(log.searches.search(wanted, subscription.signal), clock, out, () => standing(context, log));
+      }),
+
+    getLogHistogram: (request: lineside.v1.LogHistogramRequest) =>
+      errorMapper.answer(async () => histogramMessage(await log.searches.histogram(histogramRequest(request)))),
 
     listEvents: ({ beforeId, limit }: lineside.v1.ListEventsRequest) =>
       errorMapper.answer(async () => {

@@ -1,22 +1,22 @@
-/** Requests of ReadLog and LogRaw, validated and in the log's own terms. Pure. */
+/** Requests of ReadLog, SearchLog, GetLogHistogram and LogRaw, validated and in the log's own terms. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';
 import { type Direction, type NewEntry, RX, TX } from '../log/entry.ts';
 import type { ReadRequest } from '../log/log-api.ts';
+import type { HistogramRequest, SearchRequest } from '../log/log-search.ts';
 import { fromU64 } from './encode.ts';
-import { MAX_LAST_ENTRIES, MAX_NOTE_BYTES, MAX_RAW_DATA_BYTES } from './limits.ts';
+import {
+  MAX_BUCKETS,
+  MAX_LAST_ENTRIES,
+  MAX_MATCHES,
+  MAX_NOTE_BYTES,
+  MAX_RAW_DATA_BYTES,
+  USUAL_BUCKETS,
+} from './limits.ts';
 
 export function readRequest(request: lineside.v1.ReadLogRequest, logId: string): ReadRequest {
-  if (request.logId !== '' && request.logId !== logId) {
-    throw new LinesideError('LOG_REPLACED', `this is log ${logId}, not ${request.logId}`, {
-      hint: 'the log was replaced: read it from the start',
-    });
-  }
-  const sinceMs = request.sinceMs.isZero() ? undefined : fromU64(request.sinceMs);
-  const untilMs = request.untilMs.isZero() ? undefined : fromU64(request.untilMs);
-  if (sinceMs !== undefined && untilMs !== undefined && request.sinceMs.greaterThan(request.untilMs)) {
-    throw invalid('since_ms: is after until_ms');
-  }
+  refuseAnotherLog(request, logId);
+  const { sinceMs, untilMs } = span(request);
   const limit = request.limit.isZero() ? undefined : clamp(request.limit);
   refuseContradictions(request, limit);
   return {
@@ -29,6 +29,51 @@ export function readRequest(request: lineside.v1.ReadLogRequest, logId: string):
     limit,
     ...(request.storedOnly && { storedOnly: true }),
     ...(request.asStored && { asStored: true }),
+  };
+}
+
+function refuseAnotherLog({ logId: wanted }: { readonly logId: string }, logId: string): void {
+  if (wanted === '' || wanted === logId) return;
+  throw new LinesideError('LOG_REPLACED', `this is log ${logId}, not ${wanted}`, {
+    hint: 'the log was replaced: read it from the start',
+  });
+}
+
+/** undefined: no bound. */
+function span({ sinceMs, untilMs }: Pick<lineside.v1.ReadLogRequest, 'sinceMs' | 'untilMs'>) {
+  if (!sinceMs.isZero() && !untilMs.isZero() && sinceMs.greaterThan(untilMs)) {
+    throw invalid('since_ms: is after until_ms');
+  }
+  return {
+    sinceMs: sinceMs.isZero() ? undefined : fromU64(sinceMs),
+    untilMs: untilMs.isZero() ? undefined : fromU64(untilMs),
+  };
+}
+
+/** The pattern itself is checked where it is searched for. */
+export function searchRequest(request: lineside.v1.SearchLogRequest, logId: string): SearchRequest {
+  refuseAnotherLog(request, logId);
+  const { pattern: kind, limit, ignoreCase } = request;
+  if (kind === undefined) throw invalid('pattern: text, hex or regex is missing');
+  if (limit > MAX_MATCHES) throw invalid(`limit: ${limit} is above ${MAX_MATCHES}`);
+  return {
+    pattern: { kind, value: request[kind] ?? '', ignoreCase },
+    after: clamp(request.afterId),
+    dir: direction(request.dirs),
+    ...span(request),
+    limit: limit || MAX_MATCHES,
+  };
+}
+
+export function histogramRequest(request: lineside.v1.LogHistogramRequest): HistogramRequest {
+  const { sinceMs, untilMs } = span(request);
+  const { buckets } = request;
+  if (buckets > MAX_BUCKETS) throw invalid(`buckets: ${buckets} is above ${MAX_BUCKETS}`);
+  if (untilMs !== undefined && sinceMs === untilMs) throw invalid('since_ms: is not before until_ms');
+  return {
+    sinceMs: sinceMs === undefined ? undefined : Number(sinceMs),
+    untilMs: untilMs === undefined ? undefined : Number(untilMs),
+    buckets: buckets || USUAL_BUCKETS,
   };
 }
 

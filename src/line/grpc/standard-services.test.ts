@@ -62,7 +62,7 @@ for (const version of ['v1', 'v1alpha']) {
       );
       const symbols = [
         ['serial.SerialService', 'serial.proto', ['google/protobuf/empty.proto'], 8],
-        ['lineside.v1.LineService', 'lineside.proto', ['google/protobuf/empty.proto', 'serial.proto'], 9],
+        ['lineside.v1.LineService', 'lineside.proto', ['google/protobuf/empty.proto', 'serial.proto'], 11],
         ['serial.SerialLogEntry.Direction', 'serial.proto', ['google/protobuf/empty.proto'], 8],
         ['grpc.health.v1.Health', 'grpc/health/v1/health.proto', [], 2],
         ['google.protobuf.Empty', 'google/protobuf/empty.proto', [], 0],

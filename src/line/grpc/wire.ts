@@ -16,5 +16,6 @@ export const SerialServer = {
 export const LineServer = {
   ...LineServiceDefinition,
   readLog: encodedResponses(LineServiceDefinition.readLog),
+  searchLog: encodedResponses(LineServiceDefinition.searchLog),
   session: encodedResponses(LineServiceDefinition.session),
 } as const;

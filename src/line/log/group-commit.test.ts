@@ -23,6 +23,7 @@ const nothing: Opened = {
   decidedId: 0,
   usedBytes: 0,
   fileBytes: 0,
+  walBytes: 0,
   ceilingId: 16_384,
   logId: 'fake',
   nextId: 1,

@@ -23,11 +23,12 @@ import type {
   RecordedEvent,
   TimeSource,
 } from './log-api.ts';
+import { LogSearch } from './log-search.ts';
 import { Pressure } from './pending-queue.ts';
 import { Reader } from './reader.ts';
 import { Readers } from './readers.ts';
 import { correct, TimeMarks } from './segments.ts';
-import { logFileName } from './store/schema.ts';
+import { logFileName, walLimitBytes } from './store/schema.ts';
 import { type Appended, type EventsRequest, type Opened, StoreClient, type StoreSizes } from './store-client.ts';
 import { Tail } from './tail.ts';
 
@@ -52,7 +53,7 @@ type LogLimits = Pick<SerialLogOptions, 'maxBytes' | 'maxAgeDays' | 'commitMs'>;
 export type Log = Pick<
   SerialLog,
   'record' | 'store' | 'event' | 'events' | 'read' | 'bootAt' | 'logId' | 'readers' | 'status' | 'collectGarbage'
->;
+> & { readonly searches: Pick<LogSearch, 'search' | 'histogram'> };
 
 /** A disk that has not opened the log by then continues to open it in the background: the line matters more. */
 const openMs = 5_000;
@@ -67,7 +68,20 @@ const slackBytes = 8 * 1024;
 /** An error of a driver in words. */
 const maxDetail = 1_000;
 
-const nothing: StoreSizes = { firstId: 0, lastId: 0, decidedId: 0, usedBytes: 0, fileBytes: 0, ceilingId: 0 };
+/** More waits for the card than one commit takes: a search waits too. */
+const behindBytes = 1024 * 1024;
+/** After a commit that leaves the write-ahead log due for a checkpoint, a search waits so long for the next commit, which begins it again. */
+const walDueMs = 1_000;
+
+const nothing: StoreSizes = {
+  firstId: 0,
+  lastId: 0,
+  decidedId: 0,
+  usedBytes: 0,
+  fileBytes: 0,
+  walBytes: 0,
+  ceilingId: 0,
+};
 
 export async function openSerialLog(options: SerialLogOptions): Promise<SerialLog> {
   const log = new SerialLog(options, new StoreClient());
@@ -85,10 +99,12 @@ export class SerialLog implements LineRecorder {
   readonly #readers: Readers;
   readonly #marks: TimeMarks;
   readonly #retention: Loop;
+  readonly searches: LogSearch;
   #check: BackgroundCheck | undefined;
   #logId: string = randomUUID();
   #nextId = 1;
   #sizes = nothing;
+  #sizesAtMs = 0;
   #gaps: LogGap[] = [];
   #lostEntries = 0;
   #lostBytes = 0;
@@ -123,6 +139,13 @@ export class SerialLog implements LineRecorder {
     });
     this.#readers = new Readers(new Tail(options.tailBytes), this.#marks.segments, store, clock, report);
     options.time?.onChange(() => this.#timeChanged());
+    this.searches = new LogSearch({
+      dir,
+      clock,
+      logId: () => this.#logId,
+      lastId: () => this.#sizes.decidedId,
+      isBehind: () => this.#isBehind(),
+    });
     const failures = new FailureLog(
       logger,
       'old log entries could not be removed',
@@ -332,7 +355,7 @@ export class SerialLog implements LineRecorder {
   }
 
   #look(sizes: StoreSizes): void {
-    this.#sizes = sizes;
+    this.#sized(sizes);
     this.#readers.decidedId = sizes.decidedId;
     this.#readers.wakeAll();
   }
@@ -349,7 +372,9 @@ export class SerialLog implements LineRecorder {
       for (let more = true; more && !signal.aborted; ) {
         const { maxBytes, maxAgeDays } = this.#limits;
         const uptimeMs = this.#o.clock.monoMs();
-        const pruned = await this.#store.call('prune', { maxBytes, maxAgeMs: maxAgeDays * dayMs, uptimeMs });
+        const request = { maxBytes, maxAgeMs: maxAgeDays * dayMs, uptimeMs };
+        // It may put a smaller file in the place of this one, which no reader may have open then.
+        const pruned = await this.searches.betweenSteps(() => this.#store.call('prune', request));
         this.#pruned(pruned);
         more = pruned.more;
       }
@@ -363,7 +388,18 @@ export class SerialLog implements LineRecorder {
   #pruned(pruned: Appended): void {
     this.#prunedEntries += pruned.entries;
     if (pruned.entries > 0) this.#marks.segments.dropBefore(pruned.firstId);
-    this.#sizes = pruned;
+    this.#sized(pruned);
+  }
+
+  #sized(sizes: StoreSizes): void {
+    this.#sizes = sizes;
+    this.#sizesAtMs = this.#o.clock.monoMs();
+  }
+
+  /** A search would hold up the log worker: entries wait for the card, or SQLite can begin its write-ahead log again without a reader. */
+  #isBehind(): boolean {
+    if (this.#pressure.pressed || this.#commit.pendingBytes > behindBytes) return true;
+    return this.#sizes.walBytes >= walLimitBytes && this.#o.clock.monoMs() - this.#sizesAtMs < walDueMs;
   }
 
   async #close(): Promise<void> {
@@ -373,7 +409,7 @@ export class SerialLog implements LineRecorder {
       this.#o.logger.error('entries could not be stored before the end', { entries: pendingEntries });
     // Not awaited: a step may wait for a disk that hangs.
     void this.#retention.stop();
-    await this.#endReaders();
+    await Promise.all([this.searches.close(), this.#endReaders()]);
     this.#commit.close();
     await this.#check?.close();
     try {

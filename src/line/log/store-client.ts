@@ -44,6 +44,8 @@ export interface StoreSizes {
   readonly decidedId: number;
   readonly usedBytes: number;
   readonly fileBytes: number;
+  /** Of the write-ahead log that a checkpoint, and the next commit, would begin again. */
+  readonly walBytes: number;
   /** Ids up to this one will not be handed out by a later start. */
   readonly ceilingId: number;
 }

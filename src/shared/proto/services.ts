@@ -61,6 +61,8 @@ export const LineServiceDefinition = {
   releaseHold: method(beyond.releaseHold, Empty, Empty),
   getStatus: method(beyond.getStatus, Empty, v1.LineStatus),
   readLog: method(beyond.readLog, v1.ReadLogRequest, v1.LogBatch),
+  searchLog: method(beyond.searchLog, v1.SearchLogRequest, v1.SearchLogResponse),
+  getLogHistogram: method(beyond.getLogHistogram, v1.LogHistogramRequest, v1.LogHistogram),
   listEvents: method(beyond.listEvents, v1.ListEventsRequest, v1.RecordedEvents),
   getModemLines: method(beyond.getModemLines, Empty, v1.ModemLines),
   setModemLines: method(beyond.setModemLines, v1.SetModemLinesRequest, v1.ModemLines),

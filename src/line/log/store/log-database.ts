@@ -20,8 +20,8 @@ import type {
   StoreSizes,
 } from '../store-client.ts';
 import { BlockTable, pruneBytes, type Removal } from './blocks.ts';
-import { sizeOf, walLimitBytes } from './open-file.ts';
-import { idBlock } from './schema.ts';
+import { sizeOf } from './open-file.ts';
+import { idBlock, walLimitBytes } from './schema.ts';
 import { SmallerFile } from './smaller-file.ts';
 import { EventTable, GapTable, MetaTable, SegmentTable } from './tables.ts';
 
@@ -319,6 +319,7 @@ export class LogDatabase {
       decidedId: this.#decidedId,
       usedBytes: this.#pages().usedBytes,
       fileBytes: sizeOf(this.#connection.name) + sizeOf(`${this.#connection.name}-wal`),
+      walBytes: this.#files.walBytes,
       ceilingId: this.#ceilingId,
     };
   }

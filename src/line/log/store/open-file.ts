@@ -6,7 +6,7 @@ import { DamagedError } from '../../../shared/base/log-block.ts';
 import { type Connection, closeQuietly, openDatabase, quickCheck } from '../../../shared/storage/open.ts';
 import { companions, setAside } from '../../../shared/storage/set-aside.ts';
 import { isDamage } from '../failures.ts';
-import { logFileName, migrations } from './schema.ts';
+import { logFileName, migrations, walLimitBytes } from './schema.ts';
 import { removeSmallerFile } from './smaller-file.ts';
 
 /**
@@ -18,8 +18,6 @@ import { removeSmallerFile } from './smaller-file.ts';
 const pageSize = 512;
 /** The working set is the right edge of one b-tree. */
 const cacheKib = 1_024;
-/** The write-ahead log is checkpointed into the file past this size; larger gains nothing measurable. */
-export const walLimitBytes = 4 * 1024 * 1024;
 /** A file up to this size is checked before the log opens (64 MB/s read from a slow card: half a second). */
 const checkAtOpenBytes = 32 * 1024 * 1024;
 

@@ -3,6 +3,9 @@ import type { Migrations } from '../../../shared/storage/open.ts';
 
 export const logFileName = 'log.db';
 
+/** The write-ahead log is checkpointed into the file past this size; larger gains nothing measurable. */
+export const walLimitBytes = 4 * 1024 * 1024;
+
 /** Ids reserved ahead, so that an id a live reader has seen is not handed out again after a power cut. */
 export const idBlock = 16_384;
 

@@ -225,6 +225,12 @@ interface TimeBounds {
   readonly untilMs: number;
 }
 
+/** Entries with consecutive ids. */
+export interface IdRange {
+  readonly firstId: number;
+  readonly lastId: number;
+}
+
 export function boundsOf(since: Uint64 | undefined, until: Uint64 | undefined): TimeBounds {
   return { sinceMs: Math.min(latestMs, Number(since ?? 0)), untilMs: Math.min(latestMs, Number(until ?? latestMs)) };
 }
@@ -284,19 +290,23 @@ export class TimeRangeTable extends Table {
   }
 
   /** The first of the ids `from` to `to` where a match may lie; `correctionMs` is to be added to this box's own stamps. */
-  first(from: number, to: number, { sinceMs, untilMs }: TimeBounds, correctionMs: number): number | undefined {
+  first(from: number, to: number, bounds: TimeBounds, correctionMs: number): number | undefined {
+    const [first] = this.within(from, to, bounds, correctionMs, 1);
+    return first === undefined ? undefined : Math.max(first.firstId, from);
+  }
+
+  /** The first `limit` rows of the ids `from` to `to` where a match may lie. */
+  within(from: number, to: number, { sinceMs, untilMs }: TimeBounds, correctionMs: number, limit: number): IdRange[] {
     // A corrected stamp is never below zero.
     const ownSince = sinceMs === 0 ? Number.NEGATIVE_INFINITY : sinceMs - correctionMs;
-    const search = { from, to, ownSince, ownUntil: untilMs - correctionMs, since: sinceMs, until: untilMs };
-    const first = this.sql<typeof search, number>(
-      `SELECT first_id FROM time_ranges
+    const search = { from, to, ownSince, ownUntil: untilMs - correctionMs, since: sinceMs, until: untilMs, limit };
+    return this.sql<typeof search, IdRange>(
+      `SELECT first_id AS firstId, last_id AS lastId FROM time_ranges
        WHERE first_id >= coalesce((SELECT max(first_id) FROM time_ranges WHERE first_id <= :from), 0)
          AND first_id <= :to AND last_id >= :from
          AND (own_max_ms >= :ownSince AND own_min_ms <= :ownUntil OR given_max_ms >= :since AND given_min_ms <= :until)
-       ORDER BY first_id LIMIT 1`,
-    );
-    const found = first.pluck().get(search);
-    return found === undefined ? undefined : Math.max(found, from);
+       ORDER BY first_id LIMIT :limit`,
+    ).all(search);
   }
 
   dropBefore(id: number): void {

@@ -1,0 +1,191 @@
+/** A search on its way through the stored log, in steps: the thread of searches runs them, the line's thread asks for each. */
+import { systemClock } from '../../../shared/base/clock.ts';
+import { type Columns, givenTime, type StoredBlock } from '../../../shared/base/log-block.ts';
+import { type Direction, type EntryClock, fromHalves, RX, TX, type Uint64 } from '../entry.ts';
+import { type Filter, matcher } from '../packed.ts';
+import { correct } from '../segments.ts';
+import { BlockUnpacker } from './block-unpacker.ts';
+import { finderOf, type Pattern } from './pattern.ts';
+import { StoreReader } from './store-reader.ts';
+import { type Run, SearchWindow, type WindowMatch } from './window.ts';
+
+export interface SearchQuery extends Filter {
+  readonly pattern: Pattern;
+  /** Matches that end in an entry with a greater id. */
+  readonly after: number;
+  readonly upTo: number;
+  /** After so many the search ends; the rest of the entry that the last one ends in comes too. */
+  readonly limit: number;
+}
+
+export interface SearchMatch extends Omit<WindowMatch, 'stampedMs' | 'isGiven'> {
+  readonly dir: Direction;
+  readonly timestampMs: Uint64;
+  readonly clock: EntryClock | undefined;
+}
+
+export interface StepResult {
+  /** In the order of the entries that they end in. */
+  readonly matches: readonly SearchMatch[];
+  /** Of this step. */
+  readonly entries: number;
+  readonly bytes: number;
+  /** Every match that ends in an entry up to this one has come. */
+  readonly throughId: number;
+  readonly done: 'complete' | 'limit' | undefined;
+}
+
+/** Of searching in one step, beside a window's own search. */
+const stepMs = 20;
+
+export class SearchJob {
+  readonly #query: SearchQuery;
+  readonly #store: StoreReader;
+  readonly #unpacker = new BlockUnpacker();
+  readonly #directions: readonly DirectionSearch[];
+  readonly #matches: ((entry: { dir: Direction; timestampMs: Uint64 }) => boolean) | undefined;
+  /** Read, and not searched yet. */
+  #blocks: StoredBlock[] = [];
+  #isRead = false;
+  #at: number;
+  #left: number;
+  #entries = 0;
+  #bytes = 0;
+
+  /** Throws INVALID_ARGUMENT. */
+  constructor(dir: string, logId: string, query: SearchQuery) {
+    const { pattern, dir: wanted, sinceMs, untilMs, limit } = query;
+    this.#query = query;
+    this.#store = new StoreReader(dir, logId);
+    this.#left = limit;
+    const directions = [TX, RX] as const;
+    this.#directions = directions
+      .filter((one) => wanted === undefined || wanted === one)
+      .map((one) => new DirectionSearch(one, pattern, query.after, limit));
+    this.#matches = sinceMs === undefined && untilMs === undefined ? undefined : matcher({ sinceMs, untilMs });
+    this.#at = query.after === 0 ? 0 : this.#store.lookBack(query.after);
+  }
+
+  step(): StepResult {
+    const startMs = systemClock.monoMs();
+    this.#entries = 0;
+    this.#bytes = 0;
+    if (this.#blocks.length === 0) this.#read();
+    let searched = 0;
+    for (const block of this.#blocks) {
+      this.#searchBlock(block);
+      searched++;
+      this.#at = Math.min(this.#query.upTo, block.first + block.entries - 1);
+      if (systemClock.monoMs() - startMs >= stepMs) break;
+    }
+    this.#blocks.splice(0, searched);
+    const isComplete = this.#blocks.length === 0 && (this.#isRead || this.#at >= this.#query.upTo);
+    for (const direction of this.#directions) direction.search(isComplete);
+    return this.#result(isComplete);
+  }
+
+  #read(): void {
+    const { upTo, sinceMs, untilMs } = this.#query;
+    const { blocks, isSkipped, isLast } = this.#store.blocks({ after: this.#at, upTo, sinceMs, untilMs });
+    if (isSkipped) for (const direction of this.#directions) direction.search(true);
+    this.#blocks = [...blocks];
+    this.#isRead = isLast;
+  }
+
+  #result(isComplete: boolean): StepResult {
+    const all = this.#directions.flatMap((direction) => direction.take());
+    all.sort((a, b) => a.throughId - b.throughId || a.entryId - b.entryId || a.offset - b.offset);
+    const counts = { entries: this.#entries, bytes: this.#bytes };
+    const last = all[this.#left - 1];
+    if (last === undefined) {
+      this.#left -= all.length;
+      const throughId = isComplete ? this.#query.upTo : this.#at;
+      return { ...counts, matches: this.#marked(all), throughId, done: isComplete ? 'complete' : undefined };
+    }
+    const { throughId } = last;
+    const matches = this.#marked(all.filter((match) => match.throughId <= throughId));
+    return { ...counts, matches, throughId, done: 'limit' };
+  }
+
+  #marked(found: readonly Found[]): SearchMatch[] {
+    return found.map(({ stampedMs, isGiven, ...match }) => {
+      const { clock, correctionMs } = this.#store.segments.markAt(match.entryId);
+      if (isGiven) return { ...match, timestampMs: stampedMs, clock: undefined };
+      return { ...match, timestampMs: correct(stampedMs, correctionMs), clock };
+    });
+  }
+
+  /** In runs of entries of one direction whose data follow each other. */
+  #searchBlock(block: StoredBlock): void {
+    const columns = this.#unpacker.columns(block);
+    const { dirs, dataLengths, noteLengths } = columns;
+    const count = Math.min(dirs.length, this.#query.upTo - block.first + 1);
+    let at = 0;
+    let run = { dir: 0, first: 0, from: 0 };
+    const endRun = (next: number, dir: number): void => {
+      if (next > run.first) this.#add(run.dir, { columns, firstId: block.first + run.first, ...run, to: at });
+      run = { dir, first: next, from: at };
+    };
+    for (let i = 0; i < count; i++) {
+      const dir = (dirs[i] ?? RX) & ~givenTime;
+      const length = dataLengths[i] ?? 0;
+      const isOut = block.first + i <= this.#at || !this.#isOfTime(block.first + i, columns, i);
+      if (dir !== run.dir || isOut) endRun(i, dir);
+      at += length;
+      this.#entries++;
+      this.#bytes += length;
+      if (isOut) {
+        if (block.first + i > this.#at) this.#directionOf(dir)?.search(true);
+        run = { dir, first: i + 1, from: at };
+      }
+      const noteLength = noteLengths[i] ?? 0;
+      if (noteLength === 0) continue;
+      endRun(i + 1, dir);
+      at += noteLength;
+      run.from = at;
+    }
+    endRun(count, 0);
+  }
+
+  #add(dir: number, run: Run): void {
+    this.#directionOf(dir)?.window.add(run);
+  }
+
+  #directionOf(dir: number): DirectionSearch | undefined {
+    return this.#directions.find((one) => one.dir === dir);
+  }
+
+  #isOfTime(id: number, { highs, lows, dirs }: Columns, i: number): boolean {
+    if (this.#matches === undefined) return true;
+    const isGiven = ((dirs[i] ?? 0) & givenTime) !== 0;
+    const correctionMs = isGiven ? 0 : this.#store.segments.markAt(id).correctionMs;
+    return this.#matches({ dir: TX, timestampMs: correct(fromHalves(highs[i] ?? 0, lows[i] ?? 0), correctionMs) });
+  }
+}
+
+type Found = WindowMatch & { readonly dir: Direction };
+
+/** The bytes of one direction: a match may lie in several of its entries, whatever the other one does in between. */
+class DirectionSearch {
+  readonly dir: Direction;
+  readonly window: SearchWindow;
+  #found: Found[] = [];
+
+  constructor(dir: Direction, pattern: Pattern, after: number, limit: number) {
+    this.dir = dir;
+    this.window = new SearchWindow(finderOf(pattern), (match) => {
+      if (match.throughId > after) this.#found.push({ ...match, dir });
+      return this.#found.length <= limit;
+    });
+  }
+
+  search(isLast: boolean): void {
+    this.window.search(isLast);
+  }
+
+  take(): Found[] {
+    const found = this.#found;
+    this.#found = [];
+    return found;
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * Reads blocks of log.db beside the log worker that writes it. A reader keeps SQLite's write-ahead log from being begun again, so
+ * each connection reads once, in one short transaction, and is closed before its bytes are searched.
+ */
+import { join } from 'node:path';
+import { systemClock } from '../../../shared/base/clock.ts';
+import type { StoredBlock } from '../../../shared/base/log-block.ts';
+import { type Connection, openReadOnly, type Sql, statementsOf } from '../../../shared/storage/open.ts';
+import type { Filter } from '../packed.ts';
+import type { Segments } from '../segments.ts';
+import { logFileName } from '../store/schema.ts';
+import { boundsOf, MetaTable, SegmentTable, TimeRangeTable } from '../store/tables.ts';
+
+/** The file holds another log than the one that was to be read. */
+const LOG_REPLACED = 'LOG_REPLACED';
+
+class ReplacedError extends Error {
+  readonly code = LOG_REPLACED;
+}
+
+/** Of one transaction: a time, bytes as they are in the file, and rows. */
+const maxReadMs = 15;
+const maxReadBytes = 2 * 1024 * 1024;
+const maxRows = 4_000;
+/** How far before the first entry a search reads: a match may begin there. */
+const lookBackBlocks = 64;
+const lookBackBytes = 256 * 1024;
+
+/** Where a read begins and what it is for. */
+interface Wanted extends Filter {
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface ReadBlocks {
+  readonly blocks: readonly StoredBlock[];
+  /** What lies before the first block is not of this time. */
+  readonly isSkipped: boolean;
+  /** Nothing more is stored up to `upTo`. */
+  readonly isLast: boolean;
+}
+
+export class StoreReader {
+  readonly #path: string;
+  readonly #logId: string;
+  #segments: Segments | undefined;
+
+  constructor(dir: string, logId: string) {
+    this.#path = join(dir, logFileName);
+    this.#logId = logId;
+  }
+
+  /** Of the time when the first read was made. */
+  get segments(): Segments {
+    this.#segments ??= this.read((sql) => new SegmentTable(sql).segments);
+    return this.#segments;
+  }
+
+  /** Throws LOG_REPLACED. */
+  read<T>(work: (sql: Sql) => T): T {
+    const connection = openReadOnly(this.#path);
+    try {
+      return this.#inTransaction(connection, work);
+    } finally {
+      connection.close();
+    }
+  }
+
+  #inTransaction<T>(connection: Connection, work: (sql: Sql) => T): T {
+    const sql = statementsOf(connection);
+    return connection.transaction(() => {
+      const { logId } = new MetaTable(sql);
+      if (logId !== this.#logId) throw new ReplacedError(`the log was replaced: this is log ${logId}`);
+      return work(sql);
+    })();
+  }
+
+  /** The id before which a search from `after` on begins to read. */
+  lookBack(after: number): number {
+    return this.read((sql) => {
+      const before = sql<[number, number], { first: number; bytes: number }>(
+        'SELECT first_id AS first, length(body) AS bytes FROM blocks WHERE first_id <= ? ORDER BY first_id DESC LIMIT ?',
+      );
+      let from = after;
+      let bytes = 0;
+      for (const row of before.iterate(after, lookBackBlocks)) {
+        from = Math.min(from, row.first - 1);
+        bytes += row.bytes;
+        if (bytes >= lookBackBytes) break;
+      }
+      return from;
+    });
+  }
+
+  /** The next blocks with entries after `after`; at least one, if there is one. */
+  blocks(wanted: Wanted): ReadBlocks {
+    const { segments } = this;
+    return this.read((sql) => {
+      const after = firstOfTime(sql, segments, wanted) - 1;
+      return { ...readBlocks(sql, after, wanted.upTo), isSkipped: after > wanted.after };
+    });
+  }
+}
+
+function readBlocks(sql: Sql, after: number, upTo: number): Omit<ReadBlocks, 'isSkipped'> {
+  const startMs = systemClock.monoMs();
+  const holding = sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
+  const first = holding.pluck().get(after + 1) ?? 0;
+  const rows = sql<[number, number], StoredBlock>(
+    `SELECT first_id AS first, entries, codec, body, bits AS given FROM blocks LEFT JOIN given_times USING (first_id)
+     WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
+  );
+  const blocks: StoredBlock[] = [];
+  let bytes = 0;
+  for (const row of rows.iterate(first, upTo)) {
+    if (row.first + row.entries - 1 <= after) continue;
+    blocks.push(row);
+    bytes += row.body.length;
+    if (bytes >= maxReadBytes || blocks.length >= maxRows || systemClock.monoMs() - startMs >= maxReadMs)
+      return { blocks, isLast: false };
+  }
+  return { blocks, isLast: true };
+}
+
+/** The first id after `after` where an entry of the time may lie: as BlockTable does it for readers. */
+function firstOfTime(sql: Sql, segments: Segments, { after, upTo, sinceMs, untilMs }: Wanted): number {
+  if (sinceMs === undefined && untilMs === undefined) return after + 1;
+  const times = new TimeRangeTable(sql);
+  const end = Math.min(upTo, times.lastId);
+  if (end <= after) return after + 1;
+  for (const { from, to, correctionMs } of segments.stretches(after + 1, end)) {
+    const found = times.first(from, to, boundsOf(sinceMs, untilMs), correctionMs);
+    if (found !== undefined) return found;
+  }
+  return end + 1;
+}
