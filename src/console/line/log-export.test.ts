@@ -142,12 +142,7 @@ describe('an export of the log', () => {
   });
 
   it('stops before a part that would make the file too large, and names its last entry', async () => {
-    const pages: readonly Page[] = [[head(), entry(1), 'yield', entry(2, 'x'.repeat(20))]];
-    const run = await exported(
-      pages.map((page) => page.filter((step) => step !== 'yield')),
-      {},
-      { maxBytes: 20 },
-    );
+    const run = await exported([[head(), entry(1), entry(2, 'x'.repeat(20))]], {}, { maxBytes: 20 });
     assert.deepEqual(await shown(run), ['1;', { entries: 1, cutAfter: { id: 1, ms: 1_000 } }]);
     const next = await exported([[head(), entry(2)]], { afterId: 1 });
     assert.deepEqual(await shown(next), ['2;', { entries: 1 }]);

@@ -130,7 +130,7 @@ function RangeForm(props: {
         onChange={setDir}
       />
       {props.wanted.text !== '' && (
-        <label class="row">
+        <label class="check">
           <input type="checkbox" checked={finds} onChange={(event) => setFinds(event.currentTarget.checked)} />
           {words.matching(props.wanted.as, props.wanted.text)}
         </label>
