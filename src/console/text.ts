@@ -768,7 +768,7 @@ export const text = {
     },
   },
   administration: {
-    title: 'Administration',
+    title: 'Admin',
     tokens: {
       title: 'Tokens',
       none: 'There are none.',
