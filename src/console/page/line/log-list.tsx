@@ -113,7 +113,7 @@ function SelectionBar(props: {
   const { rows, onOpen, onCopy, onSelect } = props;
   const [first, second] = rows;
   return (
-    <div class="row selection" role="group" aria-label={words.label}>
+    <div class="row log-selection" role="group" aria-label={words.label}>
       <span role="status">
         {words.count(plural(rows.length, 'row'))} {props.said}
       </span>
