@@ -1,13 +1,12 @@
 /** Searches of the stored log: what they find, where they resume, and that the line's own work comes first. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { statSync } from 'node:fs';
-import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { SearchPart, SearchRequest } from '../../src/line/log/log-search.ts';
+import { LogSearch, type SearchPart, type SearchRequest } from '../../src/line/log/log-search.ts';
+import type { SearchMatch } from '../../src/line/log/search/search-job.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';
+import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
-import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MiB, newEntry, openLog } from './support.ts';
 
 type Asked = Partial<Omit<SearchRequest, 'pattern'>> & { readonly text?: string; readonly regex?: string };
@@ -19,11 +18,30 @@ function requestFor({ text, regex, ...rest }: Asked): SearchRequest {
 
 async function search(log: SerialLog, asked: Asked) {
   const parts: SearchPart[] = [];
-  for await (const part of log.searches.search(requestFor(asked), new AbortController().signal)) parts.push(part);
+  for await (const part of log.searches.search(requestFor(asked), never)) parts.push(part);
   const last = parts.at(-1);
   assert.ok(last?.end !== undefined);
   return { ...last, end: last.end, matches: parts.flatMap(({ matches }) => matches) };
 }
+
+/** The matches of all pages, each of which has at least its limit. */
+async function inPages(log: SerialLog, asked: Asked & { readonly limit: number }): Promise<SearchMatch[]> {
+  const matches = [];
+  for (let after = 0; ; ) {
+    const page = await search(log, { ...asked, after });
+    matches.push(...page.matches);
+    if (page.end.reason === 'complete') return matches;
+    assert.ok(page.matches.length >= asked.limit && page.throughId > after, `${page.matches.length} after ${after}`);
+    after = page.throughId;
+  }
+}
+
+/** A match in some of the entries, or the begin of one. */
+function noise(i: number): Buffer {
+  return Buffer.from(['needle', 'nee', 'needles', 'dle', 's'][i % 5] ?? '');
+}
+
+const never = new AbortController().signal;
 
 async function stored(t: TestContext, dir = temporaryDirectory(t)): Promise<SerialLog> {
   return await openLog(t, dir, { maxBytes: 256 * MiB });
@@ -75,15 +93,44 @@ test('a page ends at its limit, and the next one resumes without a gap or repeat
   const whole = await search(log, { text: 'needle', limit: 1_000_000 });
   assert.equal(whole.end.reason, 'complete');
   assert.ok(whole.matches.length > 1_500, `${whole.matches.length}`);
-  const pages = [];
-  for (let after = 0, isEnd = false; !isEnd; ) {
-    const page = await search(log, { text: 'needle', limit: 97, after });
-    isEnd = page.end.reason === 'complete';
-    assert.ok(page.matches.length <= 97 + 1 && (isEnd || page.matches.length >= 97), `${page.matches.length}`);
-    after = page.throughId;
-    pages.push(...page.matches);
+  assert.deepEqual(await inPages(log, { text: 'needle', limit: 97 }), whole.matches);
+});
+
+test('of a search that ends at any step, all matches up to its cursor have come, and none behind it, though matches wait for what follows', async (t) => {
+  const log = await stored(t);
+  // Parts of 2 MiB are read at once; the last matches of a direction wait for bytes that follow.
+  for (let i = 0; i < 1_200; i++) {
+    const isTx = i % 10 === 0;
+    log.record(isTx ? 0 : 1, t0 + i, isTx ? Buffer.from('needle') : Buffer.concat([randomBytes(4_096), noise(i)]));
   }
+  for (let i = 0; i < 20_000; i++) log.record(1, t0 + i, Buffer.from('.'));
+  for (let i = 0; i < 600; i++) log.record(1, t0 + i, Buffer.concat([randomBytes(4_096), noise(i)]));
+  await log.store(newEntry('end'));
+  const whole = await search(log, { regex: 'needles*', limit: 1_000_000 });
+  const ends: number[] = [];
+  let come: SearchMatch[] = [];
+  for await (const part of log.searches.search(requestFor({ regex: 'needles*', limit: 1_000_000 }), never)) {
+    come = [...come, ...part.matches];
+    ends.push(part.throughId);
+    assert.deepEqual(
+      come,
+      whole.matches.filter(({ throughId }) => throughId <= part.throughId),
+    );
+  }
+  assert.ok(ends.length > 3, `${ends.length} steps`);
+  assert.ok(
+    ends.some((id) => id > 20_000 && id < (ends.at(-1) ?? 0)),
+    `a silent direction holds the cursor: ${ends}`,
+  );
+  const pages = await inPages(log, { regex: 'needles*', limit: 7 });
   assert.deepEqual(pages, whole.matches);
+});
+
+test('a page has all matches of the entry that its last one ends in', async (t) => {
+  const log = await stored(t);
+  for (let i = 0; i < 3; i++) log.record(1, t0 + i, Buffer.from('ab ab ab ab'));
+  await log.store(newEntry('end'));
+  assert.equal((await inPages(log, { text: 'ab', limit: 1 })).length, 12);
 });
 
 test('one search runs at a time; it ends when its caller leaves; a pattern with a fault is refused', async (t) => {
@@ -100,51 +147,51 @@ test('one search runs at a time; it ends when its caller leaves; a pattern with 
   assert.equal((await search(log, { text: 'text' })).matches.length, 1, 'the search before is over');
 });
 
-test('while a large log is searched again and again, a flood as fast as the card takes it loses no entry, and the write-ahead log stays small', async (t) => {
+test('a search waits between two steps while the log is behind, and ends after 60 s with the place to resume at', async (t) => {
   const dir = temporaryDirectory(t);
   const log = await stored(t, dir);
-  const data = randomBytes(4_096);
-  /** Resolves when so many bytes are stored. */
-  const flood = async (bytes: number, after: () => void): Promise<void> => {
-    for (let sent = 0; sent < bytes; sent += data.length) {
-      log.record(1, t0 + sent, data);
-      if (!log.pressed) continue;
-      await new Promise<void>((resolve) => log.onRelieved(resolve));
-      after();
-    }
-    await until('all is stored', async () => (await log.status()).pendingEntries === 0, 60_000);
-  };
-  await flood(32 * MiB, () => {});
-  let isFlooding = true;
-  let largestWal = 0;
-  let searches = 0;
-  let searchedBytes = 0;
-  const searching = (async () => {
-    const { signal } = new AbortController();
-    while (isFlooding) {
-      let before = 0;
-      for await (const part of log.searches.search(requestFor({ text: 'no such text' }), signal)) {
-        assert.notEqual(part.end?.reason, 'failed', part.end?.error);
-        searchedBytes += part.bytes - before;
-        before = part.bytes;
-        if (!isFlooding) break;
-      }
-      searches++;
-    }
-  })();
-  await flood(96 * MiB, () => {
-    largestWal = Math.max(largestWal, statSync(join(dir, 'log.db-wal')).size);
-  });
-  isFlooding = false;
-  await searching;
-  const { lostEntries, headId, lastId, error } = await log.status();
-  t.diagnostic(
-    `${searches} searches, ${searchedBytes / MiB} MiB, write-ahead log ${(largestWal / MiB).toFixed(1)} MiB at most`,
+  for (let i = 0; i < 2_000; i++) log.record(1, t0 + i, randomBytes(4_096));
+  await log.store(newEntry('needle'));
+  const { logId, lastId } = await log.status();
+  const clock = new FakeClock();
+  let isBehind = false;
+  const searches = new LogSearch({ dir, clock, logId: () => logId, lastId: () => lastId, isBehind: () => isBehind });
+  t.after(() => searches.close());
+  const parts = searches.search(requestFor({ text: 'needle' }), never);
+  await parts.next();
+  const first = await parts.next();
+  assert.ok(first.value !== undefined && first.value.throughId > 0 && first.value.end === undefined);
+  isBehind = true;
+  const next: SearchPart[] = [];
+  const arriving = parts.next().then(({ value }) => next.push(...(value === undefined ? [] : [value])));
+  await clock.pass(59_900);
+  assert.deepEqual(next, [], 'no step while the log is behind');
+  await clock.pass(200);
+  await arriving;
+  assert.deepEqual(next, [{ ...first.value, end: { reason: 'time', error: '' } }]);
+  await parts.return();
+  isBehind = false;
+  const resumed = searches.search(requestFor({ text: 'needle', after: first.value.throughId }), never);
+  const found = [];
+  for await (const { matches } of resumed) found.push(...matches);
+  assert.deepEqual(
+    found.map(({ entryId }) => entryId),
+    [lastId],
   );
-  assert.deepEqual({ lostEntries, lastId, error }, { lostEntries: 0, lastId: headId, error: '' });
-  assert.ok(searchedBytes > 0, 'nothing was searched beside the flood');
-  // 4 MiB, and what a few commits of 1 MiB add until the log begins again; at 12 MiB the log would refuse to grow.
-  assert.ok(largestWal <= 12 * MiB, `${largestWal} bytes`);
+});
+
+test('the log is behind while more than a commit takes waits for the card', async (t) => {
+  const log = await stored(t);
+  await log.store(newEntry('needle'));
+  await search(log, { text: 'needle' });
+  const data = randomBytes(4_096);
+  for (let sent = 0; sent < 7 * MiB; sent += data.length) log.record(1, t0, data);
+  const parts = log.searches.search(requestFor({ text: 'needle' }), never);
+  await parts.next();
+  await parts.next();
+  const { pendingEntries } = await log.status();
+  assert.ok(pendingEntries * data.length <= MiB, `${pendingEntries} entries wait beside a step of the search`);
+  await parts.return();
 });
 
 test('the histogram counts the entries and bytes of a span by direction; of a long span it estimates them', async (t) => {

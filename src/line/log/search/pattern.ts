@@ -26,13 +26,15 @@ type Found = (start: number, end: number) => boolean;
 export interface Finder {
   /** Bytes that are worth one search. */
   readonly windowBytes: number;
+  /** A match near the end is not reported before bytes have followed. */
+  readonly waits: boolean;
   /** Called once for all bytes, before they are searched. */
   prepare(bytes: Buffer, from: number, to: number): void;
   /**
-   * Finds the matches in the bytes up to `to` that begin at `from` or later, in their order; they do not overlap. `isLast`: no bytes
-   * follow. Returns where the next search begins, when bytes have followed.
+   * Finds the matches in the bytes up to `to` that begin at `from` or later, in their order; they do not overlap. `isFinal`: no match
+   * waits. Returns where the next search begins, when bytes have followed.
    */
-  search(bytes: Buffer, from: number, to: number, isLast: boolean, found: Found): number;
+  search(bytes: Buffer, from: number, to: number, isFinal: boolean, found: Found): number;
 }
 
 /** Throws INVALID_ARGUMENT. */
@@ -75,6 +77,7 @@ const [upperA, upperZ, toLower] = [0x41, 0x5a, 0x20];
 
 class BytesFinder implements Finder {
   readonly windowBytes = 1024 * KIB;
+  readonly waits = false;
   readonly #ignoreCase: boolean;
   readonly #length: number;
   /** The longest run of known bytes, and its place in the pattern. */
@@ -97,7 +100,7 @@ class BytesFinder implements Finder {
     if (this.#ignoreCase) lower(bytes, from, to);
   }
 
-  search(bytes: Buffer, from: number, to: number, _isLast: boolean, found: Found): number {
+  search(bytes: Buffer, from: number, to: number, _isFinal: boolean, found: Found): number {
     const window = bytes.subarray(0, to);
     let next = from;
     for (;;) {
@@ -135,6 +138,7 @@ function lower(bytes: Buffer, from: number, to: number): void {
 class RegexFinder implements Finder {
   /** What a slow expression (some MB/s) takes a tenth of a second for. */
   readonly windowBytes = 128 * KIB;
+  readonly waits = true;
   readonly #regex: RE2JS;
 
   constructor(expression: string, ignoreCase: boolean) {
@@ -147,13 +151,13 @@ class RegexFinder implements Finder {
   prepare(): void {}
 
   /** A match that begins near the end may be longer once bytes have followed: it waits for them. */
-  search(bytes: Buffer, from: number, to: number, isLast: boolean, found: Found): number {
+  search(bytes: Buffer, from: number, to: number, isFinal: boolean, found: Found): number {
     const matcher = this.#regex.matcher(bytes.toString('latin1', 0, to));
-    const waitFrom = isLast ? to : Math.max(from, to - REGEX_WINDOW);
+    const waitFrom = Math.max(from, to - REGEX_WINDOW);
     let next = from;
     for (let is = from <= to && matcher.find(from); is; is = matcher.find()) {
       const [start, end] = [matcher.start(), matcher.end()];
-      if (start >= waitFrom) return start;
+      if (start >= waitFrom && !isFinal) return start;
       if (end === start) continue;
       next = end;
       if (!found(start, end)) return next;

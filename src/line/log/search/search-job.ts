@@ -37,6 +37,10 @@ export interface StepResult {
 
 /** Of searching in one step, beside a window's own search. */
 const stepMs = 20;
+/** The last match of a page may lie in an entry that has so many more. */
+const maxOfEntry = 1_000;
+/** A match waits for the next bytes of its direction, but not longer: a page that ends meanwhile resumes before it. */
+const maxWaitEntries = 5_000;
 
 export class SearchJob {
   readonly #query: SearchQuery;
@@ -80,31 +84,36 @@ export class SearchJob {
     }
     this.#blocks.splice(0, searched);
     const isComplete = this.#blocks.length === 0 && (this.#isRead || this.#at >= this.#query.upTo);
-    for (const direction of this.#directions) direction.search(isComplete);
+    for (const { window } of this.#directions) {
+      window.search(isComplete);
+      if ((window.waitingId ?? this.#at) <= this.#at - maxWaitEntries) window.settle();
+    }
     return this.#result(isComplete);
   }
 
   #read(): void {
     const { upTo, sinceMs, untilMs } = this.#query;
     const { blocks, isSkipped, isLast } = this.#store.blocks({ after: this.#at, upTo, sinceMs, untilMs });
-    if (isSkipped) for (const direction of this.#directions) direction.search(true);
+    if (isSkipped) for (const { window } of this.#directions) window.search(true);
     this.#blocks = [...blocks];
     this.#isRead = isLast;
   }
 
+  /** Matches behind one that waits are kept for a later step: a page resumes at an entry, and all before it have come. */
   #result(isComplete: boolean): StepResult {
-    const all = this.#directions.flatMap((direction) => direction.take());
-    all.sort((a, b) => a.throughId - b.throughId || a.entryId - b.entryId || a.offset - b.offset);
+    const { upTo, after } = this.#query;
     const counts = { entries: this.#entries, bytes: this.#bytes };
+    const waiting = this.#directions.map(({ window }) => (window.waitingId ?? Number.POSITIVE_INFINITY) - 1);
+    const throughId = isComplete ? upTo : Math.max(after, Math.min(this.#at, ...waiting));
+    const all = this.#directions.flatMap(({ found }) => found).sort(inOrder);
     const last = all[this.#left - 1];
-    if (last === undefined) {
-      this.#left -= all.length;
-      const throughId = isComplete ? this.#query.upTo : this.#at;
-      return { ...counts, matches: this.#marked(all), throughId, done: isComplete ? 'complete' : undefined };
+    if (last !== undefined && last.throughId <= throughId) {
+      const matches = this.#marked(all.filter((match) => match.throughId <= last.throughId));
+      return { ...counts, matches, throughId: last.throughId, done: 'limit' };
     }
-    const { throughId } = last;
-    const matches = this.#marked(all.filter((match) => match.throughId <= throughId));
-    return { ...counts, matches, throughId, done: 'limit' };
+    const matches = this.#marked(this.#directions.flatMap((direction) => direction.take(throughId)).sort(inOrder));
+    this.#left -= matches.length;
+    return { ...counts, matches, throughId, done: isComplete ? 'complete' : undefined };
   }
 
   #marked(found: readonly Found[]): SearchMatch[] {
@@ -135,7 +144,7 @@ export class SearchJob {
       this.#entries++;
       this.#bytes += length;
       if (isOut) {
-        if (block.first + i > this.#at) this.#directionOf(dir)?.search(true);
+        if (block.first + i > this.#at) this.#directionOf(dir)?.window.search(true);
         run = { dir, first: i + 1, from: at };
       }
       const noteLength = noteLengths[i] ?? 0;
@@ -165,27 +174,28 @@ export class SearchJob {
 
 type Found = WindowMatch & { readonly dir: Direction };
 
+function inOrder(a: Found, b: Found): number {
+  return a.throughId - b.throughId || a.entryId - b.entryId || a.offset - b.offset;
+}
+
 /** The bytes of one direction: a match may lie in several of its entries, whatever the other one does in between. */
 class DirectionSearch {
   readonly dir: Direction;
   readonly window: SearchWindow;
-  #found: Found[] = [];
+  /** And not answered yet; in their order. */
+  found: Found[] = [];
 
   constructor(dir: Direction, pattern: Pattern, after: number, limit: number) {
     this.dir = dir;
     this.window = new SearchWindow(finderOf(pattern), (match) => {
-      if (match.throughId > after) this.#found.push({ ...match, dir });
-      return this.#found.length <= limit;
+      if (match.throughId > after) this.found.push({ ...match, dir });
+      const isEntryWhole = match.throughId !== this.found[limit - 1]?.throughId;
+      return this.found.length <= limit || (!isEntryWhole && this.found.length < limit + maxOfEntry);
     });
   }
 
-  search(isLast: boolean): void {
-    this.window.search(isLast);
-  }
-
-  take(): Found[] {
-    const found = this.#found;
-    this.#found = [];
-    return found;
+  take(throughId: number): Found[] {
+    const later = this.found.findIndex((match) => match.throughId > throughId);
+    return this.found.splice(0, later === -1 ? this.found.length : later);
   }
 }

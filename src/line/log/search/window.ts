@@ -40,17 +40,27 @@ export class SearchWindow {
   /** Matches that begin before it were found. */
   #from = 0;
   #prepared = 0;
+  /** Bytes whose matches do not wait any more. */
+  #settled = 0;
+  #isStopped = false;
   /** Where each begins, which for the first may be before the bytes. */
   #runs: { readonly run: Run; readonly at: number }[] = [];
 
-  /** `found`: false when no more are wanted in this search. */
+  /** `found`: false when no more are wanted. */
   constructor(finder: Finder, found: (match: WindowMatch) => boolean) {
     this.#finder = finder;
     this.#found = found;
   }
 
+  /** The entry in which the first match may end that is not found yet; undefined: all are found. */
+  get waitingId(): number | undefined {
+    const from = Math.max(this.#from, this.#settled);
+    if (!this.#finder.waits || this.#isStopped || from >= this.#length) return undefined;
+    return this.#entryAt(from).id;
+  }
+
   add(run: Run): void {
-    if (run.from === run.to) return;
+    if (run.from === run.to || this.#isStopped) return;
     const end = this.#length + run.to - run.from;
     if (end > this.#bytes.length) this.#grow(end);
     run.columns.bytes.copy(this.#bytes, this.#length, run.from, run.to);
@@ -61,13 +71,26 @@ export class SearchWindow {
 
   /** Finds what there is. `isLast`: the bytes that follow, if any, belong to no match with these. */
   search(isLast: boolean): void {
-    if (this.#length === 0) return;
-    this.#finder.prepare(this.#bytes, this.#prepared, this.#length);
-    const found = (start: number, end: number): boolean => this.#found(this.#match(start, end));
-    this.#from = this.#finder.search(this.#bytes, this.#from, this.#length, isLast, found);
+    this.#search(isLast);
     if (isLast) this.#clear();
     else this.#dropBefore(Math.max(0, Math.min(this.#from, this.#length) - 1));
     this.#prepared = this.#length;
+  }
+
+  /** Finds the matches that wait for more bytes, as if there were none. */
+  settle(): void {
+    this.#search(true);
+    this.#settled = this.#length;
+  }
+
+  #search(isFinal: boolean): void {
+    if (this.#length === 0 || this.#isStopped) return;
+    this.#finder.prepare(this.#bytes, this.#prepared, this.#length);
+    const found = (start: number, end: number): boolean => {
+      this.#isStopped = !this.#found(this.#match(start, end));
+      return !this.#isStopped;
+    };
+    this.#from = this.#finder.search(this.#bytes, this.#from, this.#length, isFinal, found);
   }
 
   #grow(needed: number): void {
@@ -79,6 +102,7 @@ export class SearchWindow {
   #clear(): void {
     this.#length = 0;
     this.#from = 0;
+    this.#settled = 0;
     this.#runs = [];
   }
 
@@ -89,6 +113,7 @@ export class SearchWindow {
     this.#runs = this.#runs.slice(this.#indexAt(at)).map((one) => ({ run: one.run, at: one.at - at }));
     this.#length -= at;
     this.#from -= at;
+    this.#settled = Math.max(0, this.#settled - at);
   }
 
   #match(start: number, end: number): WindowMatch {
