@@ -120,7 +120,7 @@ test('of a search that ends at any step, all matches up to its cursor have come,
   assert.ok(ends.length > 3, `${ends.length} steps`);
   assert.ok(
     ends.some((id) => id > 20_000 && id < (ends.at(-1) ?? 0)),
-    `a silent direction holds the cursor: ${ends}`,
+    `a silent direction holds the cursor: ${ends.join()}`,
   );
   const pages = await inPages(log, { regex: 'needles*', limit: 7 });
   assert.deepEqual(pages, whole.matches);
