@@ -9,7 +9,14 @@ import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ClockState } from '../../shared/host/clock-sync.ts';
 import { FILE_FOREIGN } from '../../shared/storage/migrate.ts';
-import { type Connection, closeQuietly, openDatabase, quickCheck } from '../../shared/storage/open.ts';
+import {
+  type Connection,
+  closeQuietly,
+  openDatabase,
+  quickCheck,
+  type Sql,
+  statementsOf,
+} from '../../shared/storage/open.ts';
 import { setAside } from '../../shared/storage/set-aside.ts';
 import { MINUTES_OF_ROW } from './minutes.ts';
 
@@ -69,6 +76,8 @@ export class HistoryFile {
   readonly #path: string;
   readonly #logger: Logger;
   #connection: Connection | undefined;
+  /** An answer for 30 days reads 720 bodies: compiling the statement takes longer than reading one. */
+  #sql: Sql | undefined;
   /** Of the file that is open. */
   #inode = 0;
   #commits = 0;
@@ -85,7 +94,8 @@ export class HistoryFile {
 
   /** Throws if the file cannot be read. */
   body(id: number): Uint8Array | undefined {
-    return this.#open().prepare<[number], Uint8Array>('SELECT body FROM hours WHERE id = ?').pluck().get(id);
+    this.#sql ??= statementsOf(this.#open());
+    return this.#sql<[number], Uint8Array>('SELECT body FROM hours WHERE id = ?').pluck().get(id);
   }
 
   last(): Hour | undefined {
@@ -117,6 +127,7 @@ export class HistoryFile {
   close(): void {
     if (this.#connection !== undefined) closeQuietly(this.#connection);
     this.#connection = undefined;
+    this.#sql = undefined;
   }
 
   #open(): Connection {

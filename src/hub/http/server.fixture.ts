@@ -99,7 +99,7 @@ export class FakeOutbox implements OutboxAdmin {
 /** A history without an hour. */
 export const emptyHistory: HttpParts['history'] = {
   health: () => ({ fault: '', unstoredMinutes: 60, lostHours: 1, commits: 24 }),
-  read({ sinceMs, untilMs, stepMs }) {
+  async read({ sinceMs, untilMs, stepMs }) {
     const span = spanOf(sinceMs, untilMs, stepMs);
     const known = { firstMs: null, isClockVerified: true, gaps: [], fault: '' };
     return { ...new SeriesSums(span).end(), ...known, fromMs: span.fromMs, stepS: stepMs / 1_000 };

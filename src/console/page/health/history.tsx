@@ -10,10 +10,15 @@ import { Plot } from './plot.tsx';
 
 /** The running minute is sampled so often. */
 const EVERY_MS = 10_000;
+/** Of a span above an hour: its points are minutes to hours apart, and an answer for 30 days is work for the box. */
+const EVERY_OF_LONG_MS = 60_000;
 
 export function History(): JSX.Element {
   const [span, setSpan] = useState<(typeof spans)[number][0]>('3600');
-  const history = useLoaded<LineHistory>(`/api/v1/line/history?lastS=${span}`, EVERY_MS);
+  const history = useLoaded<LineHistory>(
+    `/api/v1/line/history?lastS=${span}`,
+    span === '3600' ? EVERY_MS : EVERY_OF_LONG_MS,
+  );
   return (
     <Section
       title={text.history.title}

@@ -16,10 +16,10 @@ export function historyRoutes(routes: Routes, { history, clock }: RouteParts): v
       'Of each step the sums, and the lowest, mean and highest temperature. null: it is not known, because the box was off, the line did not answer, or the box does not measure it.',
     query: HistoryQuery,
     answer: { what: 'The series, with a value for each step.', of: 'LineHistory' },
-    handle({ query }) {
+    async handle({ query }) {
       const nowMs = clock.wallMs();
       const span = spanOf(query, nowMs);
-      return { ...history.read(span), untilMs: span.untilMs, nowMs };
+      return { ...(await history.read(span)), untilMs: span.untilMs, nowMs };
     },
   });
 }
