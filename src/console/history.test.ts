@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { LineHistory } from '../shared/gen/http.ts';
-import { chartsOf, isEmpty, summaryOf, timeLabels, timesOf } from './history.ts';
+import {
+  chartsOf,
+  isEmpty,
+  marksOf,
+  momentText,
+  summaryOf,
+  timeLabels,
+  timesOf,
+  valueRows,
+  zoomIn,
+  zoomTo,
+} from './history.ts';
+import type { LineEvent } from './rows.ts';
 
 const none = [null, null, null];
 /** Three steps of a minute: known, silent without an open port, unknown. */
@@ -57,6 +69,69 @@ describe('charts of the history', () => {
     const midnight = new Date(2026, 10, 22).getTime() / 1_000;
     assert.deepEqual(timeLabels([midnight - 3_600, midnight, midnight + 3_600]), ['23:00', '11-22', '01:00']);
     assert.deepEqual(timeLabels([midnight, midnight + 2 * 86_400]), ['11-22', '11-24']);
+  });
+});
+
+describe('a part of the time', () => {
+  it('is whole minutes around what was selected, and at least five', () => {
+    assert.deepEqual(zoomTo(61_000, 599_000), { sinceMs: 60_000, untilMs: 600_000 });
+    assert.deepEqual(zoomTo(600_000, 600_000), { sinceMs: 420_000, untilMs: 780_000 });
+  });
+
+  it('of an address is taken only if the box would answer it', () => {
+    assert.deepEqual(zoomIn(60_000, 600_000), { sinceMs: 60_000, untilMs: 600_000 });
+    const wrong = [
+      [Number('x'), 600_000],
+      [0, 600_000],
+      [600_000, 600_000],
+      [1.5, 600_000],
+      [1, 8.65e15],
+      [1, 367 * 86_400_000],
+    ] as const;
+    for (const [since, until] of wrong) assert.equal(zoomIn(since, until), undefined, `${since} to ${until}`);
+  });
+});
+
+describe('events of the line', () => {
+  const event = (id: number, timestampMs: number, kind: LineEvent['kind']): LineEvent => ({
+    id,
+    afterEntryId: 0,
+    timestampMs,
+    clock: 'known',
+    kind,
+    by: '',
+    detail: '/dev/ttyUSB0',
+  });
+
+  it('are marked in the time that is shown, those of exclusive use are not', () => {
+    const all = [
+      event(1, 59_999, 'opened'),
+      event(2, 60_000, 'opened'),
+      event(3, 100_000, 'holdBegun'),
+      event(4, 150_000, 'lost'),
+      event(5, 200_000, 'back'),
+    ];
+    assert.deepEqual(marksOf(all, history), [
+      { id: 2, atMs: 60_000, color: '--good', words: 'Port opened: /dev/ttyUSB0' },
+      { id: 4, atMs: 150_000, color: '--bad', words: 'Port lost: /dev/ttyUSB0' },
+    ]);
+  });
+});
+
+describe('the values as a table', () => {
+  it('have their units, the newest first, and no row of a time of which nothing is known', () => {
+    const warm = { temperatureMaxCelsius: [42.5, null, null], cardWrittenBytes: [2_048, 0, null] };
+    const of = { ...history, ...warm };
+    assert.deepEqual(valueRows(of, chartsOf(of)), [
+      {
+        time: momentText(120_000),
+        values: ['unknown', 'unknown', '0', '0', '0', 'unknown', 'unknown', 'unknown', '0 B'],
+      },
+      {
+        time: momentText(60_000),
+        values: ['10 B/s', '1 B/s', '1', '1', '0', '42.5 °C', 'unknown', 'unknown', '2.00 KiB'],
+      },
+    ]);
   });
 });
 

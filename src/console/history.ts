@@ -1,6 +1,7 @@
 /** The line's history as charts and in words. Pure. */
 import type { LineHistory } from '../shared/gen/http.ts';
 import { countText, dayText, durationText, fieldText, sizeText, timeText } from './format.ts';
+import type { LineEvent } from './rows.ts';
 import { text } from './text.ts';
 
 const words = text.history;
@@ -13,8 +14,39 @@ export const spans = [
   ['2592000', words.spans.month],
 ] as const;
 
+/** A part of the time that was selected, Unix milliseconds. */
+export interface Zoom {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+const MINUTE_MS = 60_000;
+/** The values are of minutes: fewer of them are no line. */
+const LEAST_ZOOM_MS = 5 * MINUTE_MS;
+/** The box answers no more in steps of a day than these. */
+const MAX_ZOOM_MS = 366 * 86_400_000;
+const LAST_MS = 8.64e15;
+
+/** Whole minutes around what was selected. */
+export function zoomTo(fromMs: number, untilMs: number): Zoom {
+  const middleMs = (fromMs + untilMs) / 2;
+  const halfMs = Math.max(untilMs - fromMs, LEAST_ZOOM_MS) / 2;
+  return {
+    sinceMs: Math.floor((middleMs - halfMs) / MINUTE_MS) * MINUTE_MS,
+    untilMs: Math.ceil((middleMs + halfMs) / MINUTE_MS) * MINUTE_MS,
+  };
+}
+
+/** undefined: this is no time that the box would answer. */
+export function zoomIn(sinceMs: number, untilMs: number): Zoom | undefined {
+  if (!Number.isInteger(sinceMs) || !Number.isInteger(untilMs) || sinceMs < 1 || untilMs > LAST_MS) return undefined;
+  return untilMs > sinceMs && untilMs - sinceMs <= MAX_ZOOM_MS ? { sinceMs, untilMs } : undefined;
+}
+
 interface ChartSeries {
   readonly label: string;
+  /** In a table, where no title of a chart stands above; default: the label. */
+  readonly head?: string;
   /** Name of a colour in the style sheet. */
   readonly color: string;
   readonly values: readonly (number | null)[];
@@ -70,9 +102,9 @@ export function chartsOf(history: LineHistory): readonly Chart[] {
     {
       title: words.temperature,
       series: [
-        { label: words.highest, color: '--bad', values: history.temperatureMaxCelsius },
-        { label: words.mean, color: '--warn', values: history.temperatureMeanCelsius },
-        { label: words.lowest, color: '--rx', values: history.temperatureMinCelsius },
+        { label: words.highest, head: words.highestHead, color: '--bad', values: history.temperatureMaxCelsius },
+        { label: words.mean, head: words.meanHead, color: '--warn', values: history.temperatureMeanCelsius },
+        { label: words.lowest, head: words.lowestHead, color: '--rx', values: history.temperatureMinCelsius },
       ],
       format: degreesText,
       isWhole: false,
@@ -80,7 +112,7 @@ export function chartsOf(history: LineHistory): readonly Chart[] {
     },
     {
       title: words.cardIn(each),
-      series: [{ label: words.card, color: '--tx', values: history.cardWrittenBytes }],
+      series: [{ label: words.card, head: words.cardHead, color: '--tx', values: history.cardWrittenBytes }],
       ...counts,
       format: sizeText,
     },
@@ -139,7 +171,7 @@ function gapText({ fromMs, untilMs, reason }: LineHistory['gaps'][number]): stri
   return words.gaps[reason](momentText(fromMs), momentText(untilMs));
 }
 
-function spanText({ fromMs, untilMs }: LineHistory): string {
+export function spanText({ fromMs, untilMs }: LineHistory): string {
   return words.span(momentText(fromMs), momentText(untilMs));
 }
 
@@ -158,4 +190,55 @@ export function timeLabels(splits: readonly number[]): string[] {
     const isDay = step >= DAY_S || time.startsWith('00:00:00');
     return isDay ? dayText(second * 1_000).slice(5) : time.slice(0, step < 60 ? 8 : 5);
   });
+}
+
+/** Colours of the events that explain a chart. */
+const marks: Readonly<Partial<Record<LineEvent['kind'], string>>> = {
+  opened: '--good',
+  back: '--good',
+  closed: '--soft',
+  settingsChanged: '--soft',
+  lost: '--bad',
+};
+
+export interface Mark {
+  readonly id: number;
+  readonly atMs: number;
+  /** Name of a colour in the style sheet. */
+  readonly color: string;
+  readonly words: string;
+}
+
+/** Of the time that is shown, in the order in which they happened. */
+export function marksOf(events: readonly LineEvent[], { fromMs, untilMs }: LineHistory): Mark[] {
+  return events.flatMap((event) => {
+    const { id, kind, timestampMs: atMs } = event;
+    const color = marks[kind];
+    return color === undefined || atMs < fromMs || atMs >= untilMs
+      ? []
+      : [{ id, atMs, color, words: text.log.event(event) }];
+  });
+}
+
+export interface ValueRow {
+  readonly time: string;
+  /** As the series of the charts follow each other. */
+  readonly values: readonly string[];
+}
+
+/** Each step of which something is known, the newest first. */
+export function valueRows({ fromMs, stepS, upS }: LineHistory, charts: readonly Chart[]): ValueRow[] {
+  const textAt = (at: number): string[] =>
+    charts.flatMap(({ series, format }) =>
+      series.map(({ values }) => {
+        const value = values[at] ?? null;
+        return value === null ? words.unknown : format(value);
+      }),
+    );
+  return upS
+    .map((seconds, at) =>
+      seconds === 0 ? [] : [{ time: momentText(fromMs + at * stepS * 1_000), values: textAt(at) }],
+    )
+    .flat()
+    .reverse();
 }

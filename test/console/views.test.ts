@@ -138,11 +138,12 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await opened.sees(/received [1-9][\d.]* \w*B, sent/);
     await until('the line of what was received', () => opened.page.evaluate(isDrawn, '--rx'), LIMIT_MS);
     await opened.sees('Rx bytes');
+    await opened.sees(/\d\d:\d\d Port opened/, '.happened');
   });
 
   test('health: the numbers at the axis are drawn whole, however long they are', async () => {
     const opened = await product.enter('watcher', '#/box');
-    await opened.intercept(/\/line\/history/, (request) => answerJson(request, busyHour()));
+    await opened.intercept(/\/line\/history/, (request) => answerJson(request, busyTime(request.url())));
     await opened.page.evaluate(noteTexts);
     await opened.show('#/health');
     const texts = await until(
@@ -157,6 +158,11 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       texts.filter(({ left }) => left < 0),
       [],
     );
+    await zoomsByDragging(opened);
+    await zoomsByTyping(opened);
+    await opened.click('summary', 'Values as a table');
+    await opened.sees(/1\.24 MiB\/s[\s\S]*43 °C/, 'details table');
+    await assertAccessible(opened, 'health, values as a table');
   });
 
   test('health: packets that no client fetches are counted, and are no fault', async () => {
@@ -210,12 +216,61 @@ function titled(opened: Opened, end: string): Promise<true> {
   return until(`a title "${end}"`, async () => (await opened.page.title()).endsWith(end), LIMIT_MS);
 }
 
-/** An hour of 1.3 MB a second at 41 to 43 °C. */
-function busyHour(): LineHistory {
-  const steps = 60;
+const MINUTE_MS = 60_000;
+
+/** Drags over the middle half of the first chart; a double click shows the whole hour again. */
+async function zoomsByDragging(opened: Opened): Promise<void> {
+  const { page } = opened;
+  const { x, y, width } = (await (await page.$('.plot .u-over'))?.boundingBox()) ?? { x: 0, y: 0, width: 0 };
+  await page.mouse.move(x + width / 4, y + 50);
+  await page.mouse.down();
+  await page.mouse.move(x + (3 * width) / 4, y + 60, { steps: 4 });
+  await page.mouse.up();
+  const minutes = await until(
+    'fewer points',
+    async () => (await pointsOf(opened))[0] !== 60 && pointsOf(opened),
+    LIMIT_MS,
+  );
+  assert.deepEqual(new Set(minutes).size, 1, 'all charts show the same time');
+  assert.ok(Math.abs((minutes[0] ?? 0) - 31) <= 1, `${minutes[0]} minutes`);
+  await until('the address', () => page.evaluate(() => /since=\d+&until=\d+/.test(location.hash)), LIMIT_MS);
+  await page.reload();
+  await until('the same time', async () => (await pointsOf(opened))[0] === minutes[0], LIMIT_MS);
+  await page.mouse.click(x + width / 2, y + 50, { count: 2 });
+  await until('the whole hour', async () => (await pointsOf(opened))[0] === 60, LIMIT_MS);
+  await until('the address of the whole hour', () => page.evaluate(() => !location.hash.includes('since')), LIMIT_MS);
+}
+
+/** By keyboard alone: a year that is still to come is refused, the hour itself is shown, Esc leaves it. */
+async function zoomsByTyping(opened: Opened): Promise<void> {
+  const { page } = opened;
+  const hasSince = (wanted: boolean): Promise<boolean> =>
+    until('the address', () => page.evaluate((is) => location.hash.includes('since') === is, wanted), LIMIT_MS);
+  await page.focus('#title');
+  await opened.tabTo('input: From');
+  for (const key of ['ArrowRight', 'ArrowRight', 'ArrowUp', 'Enter'] as const) await page.keyboard.press(key);
+  await opened.sees('Choose a later day and time', 'form.times');
+  await page.keyboard.press('ArrowDown');
+  await opened.tabTo('button: Show this time');
+  await page.keyboard.press('Enter');
+  await hasSince(true);
+  await opened.misses('Choose a later day and time', 'form.times');
+  assert.equal(await opened.focused(), 'button: Show this time');
+  await page.keyboard.press('Escape');
+  await hasSince(false);
+}
+
+function pointsOf({ page }: Pick<Opened, 'page'>): Promise<number[]> {
+  return page.$$eval('.plot', (all) => all.map((one) => Number((one as HTMLElement).dataset['points'])));
+}
+
+/** 1.3 MB a second at 41 to 43 °C, in the time that was asked for. */
+function busyTime(url: string): LineHistory {
+  const asked = new URL(url).searchParams;
+  const untilMs = Number(asked.get('untilMs') ?? Math.ceil(Date.now() / MINUTE_MS) * MINUTE_MS);
+  const fromMs = Number(asked.get('sinceMs') ?? untilMs - 60 * MINUTE_MS);
+  const steps = (untilMs - fromMs) / MINUTE_MS;
   const each = (value: number): number[] => Array(steps).fill(value);
-  const untilMs = Date.now();
-  const fromMs = untilMs - steps * 60_000;
   return {
     fromMs,
     untilMs,

@@ -10,9 +10,11 @@ import { recordingLogger } from '../../shared/base/logger.fixture.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { fill, mountSmall } from '../../shared/base/small-disk.fixture.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
+import type { ClockState } from '../../shared/host/clock-sync.ts';
 import { HistoryBox, HOUR_MS, MINUTE_MS } from './history.fixture.ts';
 import { HistoryFile, type Hour, MAX_STORED_MINUTES } from './history-file.ts';
 import { columns, noMinutes, packMinutes } from './minutes.ts';
+import { placements } from './series.ts';
 
 type Settings = Partial<ConstructorParameters<typeof HistoryBox>[0]>;
 
@@ -213,6 +215,38 @@ test('a clock that is set later places the minutes before it right, also those o
   const next = boxOf(t, { dir, clock, boot: 'next' });
   assert.deepEqual(sum((await placed(next)).rxBytes), 5_400);
   assert.equal((await next.read(100)).firstMs, rightMs);
+});
+
+test('the hours of a boot are placed by the last time that its clock was right, otherwise by the last time', () => {
+  const head = (boot: string, offsetMs: number, clock: ClockState) =>
+    ({ boot, firstMinute: 0, minutes: 60, offsetMs, clock }) as const;
+  const found = placements([
+    head('set', 1, 'unsynced'),
+    head('set', 2, 'synced'),
+    head('set', 3, 'unsynced'),
+    head('never', 4, 'unsynced'),
+    head('never', 5, 'unsynced'),
+  ]);
+  assert.deepEqual(Object.fromEntries(found), {
+    set: { offsetMs: 2, clock: 'synced' },
+    never: { offsetMs: 5, clock: 'unsynced' },
+  });
+});
+
+test('minutes of two boots at the same time of the clock, which was set back between, are added', async (t) => {
+  const dir = temporaryDirectory(t);
+  const clock = new FakeClock();
+  const first = boxOf(t, { dir, clock });
+  first.onSample = () => first.count('rxBytes', 10);
+  await first.minutes(10);
+  await first.history.stop();
+  clock.stepWall(-10 * MINUTE_MS);
+  const second = boxOf(t, { dir, clock, boot: 'second' });
+  second.onSample = () => second.count('rxBytes', 1);
+  await second.minutes(10);
+  const { upS, lineS, rxBytes, gaps } = await second.read(10);
+  assert.deepEqual([Math.max(...upS), lineS[5], rxBytes[5]], [120, 120, 66]);
+  assert.deepEqual([sum(upS), gaps], [20 * 60, []]);
 });
 
 test('an answer for 30 days lets the hub do its other work meanwhile', async (t) => {

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { type Chart, momentText, timeLabels } from '../../history.ts';
+import { type Chart, type Mark, momentText, timeLabels } from '../../history.ts';
 import { useMedia } from '../parts.tsx';
 
 interface Props {
@@ -10,9 +10,15 @@ interface Props {
   /** Unix seconds. */
   readonly times: readonly number[];
   readonly range: readonly [from: number, until: number];
+  readonly marks: readonly Mark[];
+  /** A part of the time was selected, Unix seconds. */
+  readonly onZoom: (from: number, until: number) => void;
+  readonly onWhole: () => void;
 }
 
 const HEIGHT_PX = 160;
+/** A shorter movement is a click. */
+const LEAST_DRAG_PX = 5;
 /** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
 const TICKS_PX = 15;
 const FONT = '12px system-ui, sans-serif';
@@ -21,14 +27,15 @@ const whole = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => on
 /** A temperature that does not change is drawn in the middle. */
 const LEAST_RANGE = 5;
 
-export function Plot({ chart, times, range }: Props): JSX.Element {
+export function Plot(props: Props): JSX.Element {
+  const { chart, times, marks } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   // A canvas keeps the colours that it was drawn with.
   const scheme = `${useMedia('(prefers-color-scheme: dark)')} ${useMedia('(prefers-contrast: more)')}`;
   const [at, setAt] = useState<number | null>(null);
-  const latest = useRef({ chart, range });
-  latest.current = { chart, range };
+  const latest = useRef(props);
+  latest.current = props;
   const data = [times, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData;
 
   useEffect(() => {
@@ -48,7 +55,7 @@ export function Plot({ chart, times, range }: Props): JSX.Element {
       plot.current = undefined;
     };
   }, [scheme]);
-  useEffect(() => plot.current?.setData(data), [times, chart]);
+  useEffect(() => plot.current?.setData(data), [times, chart, marks]);
 
   const time = at === null ? undefined : times[at];
   return (
@@ -73,9 +80,7 @@ export function Plot({ chart, times, range }: Props): JSX.Element {
   );
 }
 
-type Latest = Pick<Props, 'chart' | 'range'>;
-
-function optionsOf(latest: () => Latest, width: number, onAt: (at: number | null) => void): uPlot.Options {
+function optionsOf(latest: () => Props, width: number, onAt: (at: number | null) => void): uPlot.Options {
   const { chart } = latest();
   const [ink, grid] = [colorOf('--soft'), colorOf('--line')];
   const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
@@ -88,7 +93,15 @@ function optionsOf(latest: () => Latest, width: number, onAt: (at: number | null
     width,
     height: HEIGHT_PX,
     legend: { show: false },
-    cursor: { drag: { x: false, y: false } },
+    cursor: {
+      drag: { x: true, y: false, setScale: false, dist: LEAST_DRAG_PX },
+      bind: {
+        dblclick: () => () => {
+          latest().onWhole();
+          return null;
+        },
+      },
+    },
     scales: {
       // The whole span, whatever part of it has values: not uPlot's own limits, which are a day apart for a single point.
       x: { range: () => [...latest().range] as [number, number] },
@@ -108,8 +121,36 @@ function optionsOf(latest: () => Latest, width: number, onAt: (at: number | null
         spanGaps: false,
       })),
     ],
-    hooks: { setCursor: [(plot) => onAt(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(plot) => onAt(plot.cursor.idx ?? null)],
+      setSelect: [(plot) => select(plot, latest().onZoom)],
+      drawAxes: [(plot) => drawMarks(plot, latest().marks)],
+    },
   };
+}
+
+function select(plot: uPlot, onZoom: Props['onZoom']): void {
+  const { left, width } = plot.select;
+  if (width < LEAST_DRAG_PX) return;
+  onZoom(plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x'));
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+}
+
+/** Below the lines of the values. */
+function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const { atMs, color } of marks) {
+    const x = plot.valToPos(atMs / 1_000, 'x', true);
+    ctx.strokeStyle = colorOf(color);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 function valueRange({ isFromZero }: Chart, min: number | null, max: number | null): [number, number] {

@@ -177,6 +177,31 @@ describe('the line over HTTP', () => {
   });
 });
 
+describe('the history of the line over HTTP', () => {
+  it('names of each value that it refuses the field, the value and what is allowed', async (t) => {
+    const { call, tokens } = await startTestServer(t);
+    for (const [query, reason] of [
+      ['lastS=59', 'lastS must be a whole number from 60 to 31622400, not 59'],
+      ['lastS=31622401', 'lastS must be a whole number from 60 to 31622400, not 31622401'],
+      ['lastS=hour', 'lastS must be a whole number, not "hour"'],
+      ['sinceMs=0', 'sinceMs must be a whole number from 1 to 8640000000000000, not 0'],
+      ['untilMs=-1', 'untilMs must be a whole number from 1 to 8640000000000000, not -1'],
+      ['stepS=59', 'stepS must be a whole number from 60 to 86400, not 59'],
+      ['stepS=86401', 'stepS must be a whole number from 60 to 86400, not 86401'],
+      ['stepS=90', 'stepS: 90 is not a multiple of 60'],
+      ['sinceMs=2000&untilMs=2000', 'sinceMs: 2000 is not before untilMs, which is 2000'],
+      ['sinceMs=1000&untilMs=2000&lastS=60', 'sinceMs and lastS: send one of them, not both'],
+      ['lastS=120000&stepS=60', 'stepS: the span has 2000 steps of 60 s, at most 1999 are answered'],
+      ['last=60', 'the query has no parameter "last"; it may have: lastS, sinceMs, untilMs, stepS'],
+    ] as const) {
+      const { status, json } = await call('GET', `/api/v1/line/history?${query}`, { token: tokens.viewer });
+      assert.deepEqual([status, json.reasons], [422, [reason]], query);
+    }
+    const most = await call('GET', '/api/v1/line/history?lastS=119940&stepS=60', { token: tokens.viewer });
+    assert.equal(most.status, 200);
+  });
+});
+
 describe('sending over HTTP', () => {
   it('writes exactly the bytes, from hex or base64', async (t) => {
     const { call, tokens, line } = await startWithLine(t);
