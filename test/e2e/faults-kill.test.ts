@@ -5,7 +5,7 @@ import { killRounds } from '../soak/kill.ts';
 import { chosenSeed } from '../soak/random.ts';
 import { temporaryDirectory } from './daemon.ts';
 
-const ROUNDS = 12;
+const ROUNDS = 8;
 
 test('kill -9 under traffic: nothing that was promised is missing, torn, doubled or out of order', async (t) => {
   const seed = chosenSeed();

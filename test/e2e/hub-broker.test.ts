@@ -22,7 +22,7 @@ const { alerts, apiOf, close, consumed, create, dictionary, drained, expect, fir
 const { plainKafka, prefixOf, saslKafka, SCOPES, sendBundle, topicsOf, update } = hubs;
 
 const skip = brokerMissing || consumerMissing;
-const WEEK_STEPS = 20;
+const WEEK_STEPS = 12;
 const WEEK_KEYS = 120;
 /** Each bundle's worker comes and goes; what waits would be some 10 MiB if it were held. */
 const GROWTH_LIMIT_MIB = 30;
