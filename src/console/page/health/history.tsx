@@ -147,7 +147,7 @@ function Charts(props: { of: LineHistory; onZoom: (zoom: Zoom) => void; onWhole:
   return (
     <>
       {of.fault !== '' && <p class="fault">{words.notStored(of.fault)}</p>}
-      <p role="status">{summaryOf(of)}</p>
+      <p>{summaryOf(of)}</p>
       {!isEmpty(of) && (
         <>
           {charts.map((chart) => (
