@@ -78,12 +78,6 @@ function isTime(ms: number): boolean {
   return Number.isFinite(ms) && Math.abs(ms) <= MAX_MS;
 }
 
-/** "rxDroppedPackets" as "Rx dropped packets". */
-export function wordsOf(name: string): string {
-  const words = name.replace(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`).trim();
-  return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${countText(count)} ${count === 1 ? one : many}`;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { countText, durationText, instantText, percentText, plural, sizeText, timeText, wordsOf } from './format.ts';
+import { countText, durationText, instantText, percentText, plural, sizeText, timeText } from './format.ts';
 import { problemFrom, problemOf } from './problem.ts';
 import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
 import { hashOf, placeOf, rightsOf, withQuery } from './views.ts';
@@ -26,7 +26,6 @@ describe('numbers and times', () => {
       '2 d 7 h',
     ]);
     assert.deepEqual([plural(1, 'byte'), plural(1_234, 'byte')], ['1 byte', '1,234 bytes']);
-    assert.equal(wordsOf('rxDroppedPackets'), 'Rx dropped packets');
   });
 
   it('survive a timestamp that no calendar has', () => {

@@ -46,7 +46,7 @@ const pictures: Readonly<Record<string, Picture>> = {
   delivery: { place: '#/delivery/webhooks', text: 'retrying' },
   data: { place: '#/data/pumps/P-101', text: 'Version 2' },
   box: { place: '#/box', text: 'Memory' },
-  health: { place: '#/health', text: 'Rx bytes' },
+  health: { place: '#/health', text: 'Received bytes' },
 };
 
 if (isWritten)

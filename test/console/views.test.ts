@@ -137,7 +137,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher', '#/health');
     await opened.sees(/received [1-9][\d.]* \w*B, sent/);
     await until('the line of what was received', () => opened.page.evaluate(isDrawn, '--rx'), LIMIT_MS);
-    await opened.sees('Rx bytes');
+    await opened.sees('Received bytes');
     await opened.sees(/\d\d:\d\d Port opened/, '.happened');
   });
 
@@ -202,7 +202,7 @@ function noteTexts(): void {
 }
 
 const places = [
-  ['#/health', 'Rx bytes', 'body'],
+  ['#/health', 'Received bytes', 'body'],
   ['#/delivery/outbox', 'site.rooms:room 12/a', '.waiting'],
   ['#/delivery/webhooks', 'erp', '.deliveries'],
   ['#/data', 'site.rooms', '.table'],

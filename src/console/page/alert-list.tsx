@@ -46,8 +46,9 @@ export function AlertList(): JSX.Element | null {
         <ul class="plain">
           {value.items.map((alert) => (
             <li key={`${alert.name} ${alert.summary}`}>
-              <span class={`badge ${looks[alert.severity]}`}>{alert.severity}</span> <strong>{alert.summary}</strong>{' '}
-              <small>{alert.name}</small> <span class="note">{text.alerts.since(durationText(alert.forSeconds))}</span>
+              <span class={`badge ${looks[alert.severity]}`}>{text.alerts.severities[alert.severity]}</span>{' '}
+              <strong>{alert.summary}</strong> <small>{alert.name}</small>{' '}
+              <span class="note">{text.alerts.since(durationText(alert.forSeconds))}</span>
             </li>
           ))}
         </ul>

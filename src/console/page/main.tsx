@@ -2,7 +2,6 @@
 import { type ComponentType, type JSX, render } from 'preact';
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Caller, Health } from '../../shared/gen/http.ts';
-import { wordsOf } from '../format.ts';
 import { localProblem, type Problem, problemFrom } from '../problem.ts';
 import { text } from '../text.ts';
 import { hashOf, type Place, placeOf, rightsOf, type Section } from '../views.ts';
@@ -77,7 +76,7 @@ function App(): JSX.Element {
   );
   useEffect(() => {
     // Views have titles of their own.
-    if (session === undefined) document.title = box?.name ?? 'Lineside';
+    if (session === undefined) document.title = box?.name ?? text.shell.product;
   }, [session, box]);
   const signIn = (typed: string): void => {
     setProblem(undefined);
@@ -125,7 +124,7 @@ function useBox(api: Api): Health | undefined {
 /** Which box this is: the name that people gave it, and the one that no other has. */
 function BoxName(): JSX.Element {
   const box = useContext(BoxContext);
-  if (box === undefined) return <>Lineside</>;
+  if (box === undefined) return <>{text.shell.product}</>;
   return (
     <>
       {box.name} <small>{box.deviceId}</small>
@@ -189,7 +188,7 @@ function SignIn(props: { problem: Problem | undefined; onToken: (token: string) 
 
 function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
   const { name: who, rights } = useSession();
-  const name = useContext(BoxContext)?.name ?? 'Lineside';
+  const name = useContext(BoxContext)?.name ?? text.shell.product;
   const line = useLineStatus(rights.sections.includes('line'));
   const alerts = useAlerts(rights.sections.includes('health'));
   const place = usePlace(rights.sections);
@@ -198,7 +197,9 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
   wasAtLine.current ||= place?.section === 'line';
   useEffect(() => {
     document.title =
-      place === undefined ? name : `${[...place.parts].reverse().concat(wordsOf(place.section)).join(' · ')} – ${name}`;
+      place === undefined
+        ? name
+        : `${[...place.parts].reverse().concat(text.shell.sections[place.section]).join(' · ')} – ${name}`;
     // A screen reader reads the view after a change of view, not after the page was loaded.
     if (!first.current) focusHeading();
     first.current = false;
@@ -225,7 +226,7 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
           <nav aria-label={text.shell.views}>
             {rights.sections.map((section) => (
               <a key={section} href={hashOf(section)} aria-current={place?.section === section ? 'page' : undefined}>
-                {wordsOf(section)}
+                {text.shell.sections[section]}
               </a>
             ))}
           </nav>

@@ -2,8 +2,11 @@
 import type { JSX } from 'preact';
 import type { HostFacts } from '../../../shared/gen/http.ts';
 import { countText, durationText, percentText, sizeText } from '../../format.ts';
+import { text } from '../../text.ts';
 import { useLoaded } from '../loading.ts';
 import { Answer, type Fact, Facts, Heading, Section } from '../parts.tsx';
+
+const words = text.box;
 
 const EVERY_MS = 10_000;
 
@@ -11,14 +14,14 @@ export function BoxView(): JSX.Element {
   const facts = useLoaded<HostFacts>('/api/v1/admin/host', EVERY_MS);
   return (
     <>
-      <Heading>Box</Heading>
+      <Heading>{text.shell.sections.box}</Heading>
       <Answer of={facts}>
         {(value) => (
           <div class="columns">
-            <FactsCard title="Power and heat" of={power(value)} />
-            <FactsCard title="Memory and load" of={memory(value)} />
-            <FactsCard title="Card" of={disk(value)} />
-            {value.slot !== null && <FactsCard title="System" of={slot(value.slot)} />}
+            <FactsCard title={words.power} of={power(value)} />
+            <FactsCard title={words.memoryAndLoad} of={memory(value)} />
+            <FactsCard title={words.card} of={disk(value)} />
+            {value.slot !== null && <FactsCard title={words.system} of={slot(value.slot)} />}
           </div>
         )}
       </Answer>
@@ -39,41 +42,41 @@ const worryIf = (is: boolean): 'bad' | undefined => (is ? 'bad' : undefined);
 
 function power({ temperatureCelsius, throttled, underVoltage, uptimeSeconds, clock, boots }: HostFacts): Fact[] {
   return [
-    ['Temperature', temperatureCelsius === null ? 'unknown' : `${temperatureCelsius.toFixed(1)} °C`],
-    ['Voltage too low', underVoltage, worryIf(underVoltage === 'yes')],
-    ['Throttled', throttled, worryIf(throttled === 'yes')],
-    ['Running for', durationText(uptimeSeconds)],
-    ['Clock', clock, worryIf(clock === 'unsynced')],
-    ['Boots', countText(boots.count)],
-    ['Power failures', countText(boots.powerLosses), worryIf(boots.afterPowerLoss)],
+    [words.temperature, temperatureCelsius === null ? words.states.unknown : `${temperatureCelsius.toFixed(1)} °C`],
+    [words.underVoltage, words.states[underVoltage], worryIf(underVoltage === 'yes')],
+    [words.throttled, words.states[throttled], worryIf(throttled === 'yes')],
+    [words.uptime, durationText(uptimeSeconds)],
+    [words.clock, words.states[clock], worryIf(clock === 'unsynced')],
+    [words.boots, countText(boots.count)],
+    [words.powerFailures, countText(boots.powerLosses), worryIf(boots.afterPowerLoss)],
   ];
 }
 
 function memory({ memory: { totalBytes, availableBytes }, load }: HostFacts): Fact[] {
   return [
-    ['Memory', sizeText(totalBytes)],
-    ['Available', sizeText(availableBytes)],
-    ['Processors', `${countText(load.processors)}, ${percentText(load.usedPercent)} used`],
-    ['Load', load.averages.map((one) => one.toFixed(2)).join('  ')],
+    [words.memory, sizeText(totalBytes)],
+    [words.available, sizeText(availableBytes)],
+    [words.processors, words.processorsUsed(countText(load.processors), percentText(load.usedPercent))],
+    [words.load, load.averages.map((one) => one.toFixed(2)).join('  ')],
   ];
 }
 
 function disk({ disk: of }: HostFacts): Fact[] {
   return [
-    ['Size', sizeText(of.totalBytes)],
-    ['Free', sizeText(of.freeBytes)],
-    ['Written since the start', sizeText(of.writtenBytes)],
-    ['Written ever', sizeText(of.writtenBytesEver)],
-    ['Card wear', percentText(of.lifeUsedPercent)],
-    ['Spare blocks', of.reserve, worryIf(of.reserve === 'warning' || of.reserve === 'urgent')],
+    [words.size, sizeText(of.totalBytes)],
+    [words.free, sizeText(of.freeBytes)],
+    [words.written, sizeText(of.writtenBytes)],
+    [words.writtenEver, sizeText(of.writtenBytesEver)],
+    [words.wear, percentText(of.lifeUsedPercent)],
+    [words.spare, words.states[of.reserve], worryIf(of.reserve === 'warning' || of.reserve === 'urgent')],
   ];
 }
 
 function slot({ name, trying, dataLost, updateFailed }: NonNullable<HostFacts['slot']>): Fact[] {
   return [
-    ['Slot', name],
-    ['On trial', trying ? 'yes: not yet known to work' : 'no'],
-    ['Data', dataLost ? 'LOST: all is in memory only' : 'on the card', worryIf(dataLost)],
-    ['Last update', updateFailed ? 'failed: the box went back' : 'no failure', worryIf(updateFailed)],
+    [words.slot, name],
+    [words.onTrial, trying ? words.trying : words.notTrying],
+    [words.data, dataLost ? words.dataLost : words.dataKept, worryIf(dataLost)],
+    [words.lastUpdate, updateFailed ? words.updateFailed : words.updateWell, worryIf(updateFailed)],
   ];
 }

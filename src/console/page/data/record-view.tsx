@@ -103,9 +103,7 @@ function Version({ of, next }: { of: RefRecord; next?: RefRecord | undefined }):
         {say.madeBy[of.action]} <strong>{of.changedBy}</strong> <span class="note">{instantText(of.txTime)}</span>
         {of.changeReason !== '' && `: ${of.changeReason}`}
       </p>
-      <p class="note">
-        {say.validity}: {validityText(of, next)}
-      </p>
+      <p class="note">{say.validityOf(validityText(of, next))}</p>
       <Dump label={say.dataOf(of.version)}>{JSON.stringify(of.data, undefined, 2)}</Dump>
     </>
   );

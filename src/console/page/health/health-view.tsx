@@ -1,17 +1,18 @@
 /** How the line has been doing: what went through it, what was dropped, what went wrong. */
 import type { JSX } from 'preact';
 import type { LineStatus } from '../../../shared/gen/http.ts';
-import { countText, durationText, percentText, sizeText, wordsOf } from '../../format.ts';
+import { countText, durationText, percentText, sizeText } from '../../format.ts';
+import { text } from '../../text.ts';
 import { AlertList } from '../alert-list.tsx';
 import { useLine } from '../line-status.tsx';
-import { type Fact, Facts, Heading, ProblemBox, Section } from '../parts.tsx';
+import { badAbove0, type Fact, Facts, Heading, ProblemBox, Section } from '../parts.tsx';
 import { History } from './history.tsx';
 
 export function HealthView(): JSX.Element {
   const line = useLine();
   return (
     <>
-      <Heading>Health</Heading>
+      <Heading>{text.shell.sections.health}</Heading>
       <AlertList />
       <History />
       <ProblemBox problem={line.problem} />
@@ -20,57 +21,61 @@ export function HealthView(): JSX.Element {
   );
 }
 
-const sizesOf = new Set(['rxBytes', 'txBytes', 'rxDroppedBytes', 'rxBufferedBytes', 'txQueuedBytes']);
-/** No fault: what no client fetches makes room for what comes, and the log has all of it. */
-const names: Readonly<Record<string, string>> = {
-  rxDroppedPackets: 'Not fetched by ReceivePacket, packets',
-  rxDroppedBytes: 'Not fetched by ReceivePacket, bytes',
-};
+const words = text.health;
+
+const sizes = new Set(['rxBytes', 'txBytes', 'rxDroppedBytes', 'rxBufferedBytes', 'txQueuedBytes']);
 /** Anything above zero is worth a look. */
 const faults = new Set(['txFailedPackets', 'losses', 'rxPauses']);
-const kernelFaults = new Set(['frame', 'overrun', 'parity', 'bufOverrun']);
+const driverFaults = new Set(['frame', 'overrun', 'parity', 'bufOverrun']);
 
-function countFacts(counts: Readonly<Record<string, number>>, bad: ReadonlySet<string>): Fact[] {
-  return Object.entries(counts).map(([name, count]) => {
-    const shown = sizesOf.has(name) ? sizeText(count) : countText(count);
-    return [names[name] ?? wordsOf(name), shown, bad.has(name) && count > 0 ? 'bad' : undefined];
+/** `names`: of all counts, so that one that is new is not shown without words. */
+function countFacts<Name extends string>(
+  counts: Readonly<Record<Name, number>>,
+  names: Readonly<Record<Name, string>>,
+  bad: ReadonlySet<string>,
+): Fact[] {
+  return (Object.keys(counts) as Name[]).map((name) => {
+    const count = counts[name];
+    const shown = sizes.has(name) ? sizeText(count) : countText(count);
+    return [names[name], shown, bad.has(name) && count > 0 ? 'bad' : undefined];
   });
 }
 
 function Figures({ status, isFresh }: { status: LineStatus; isFresh: boolean }): JSX.Element {
   const { log } = status;
+  const usedPercent = percentText((100 * log.usedBytes) / (log.maxBytes || 1));
   return (
     <div class="columns">
-      <Section title="Counters">
-        <p class="note">Since the service started, {durationText(status.uptimeMs / 1000)} ago.</p>
-        <Facts of={countFacts(status.counters, faults)} />
+      <Section title={words.counters}>
+        <p class="note">{words.since(durationText(status.uptimeMs / 1000))}</p>
+        <Facts of={countFacts(status.counters, words.counts, faults)} />
       </Section>
-      <Section title="Driver">
+      <Section title={words.driver}>
         {status.kernel === null ? (
-          <p class="note">The driver has no counters, or no port is open.</p>
+          <p class="note">{words.noDriver}</p>
         ) : (
-          <Facts of={countFacts(status.kernel, kernelFaults)} />
+          <Facts of={countFacts(status.kernel, words.driverCounts, driverFaults)} />
         )}
       </Section>
-      <Section title="Log">
+      <Section title={words.log}>
         {log.error !== '' && <p class="fault">{log.error}</p>}
         <Facts
           of={[
             [
-              'State',
-              log.state === 'ok' ? 'storing' : 'NOT storing',
+              words.state,
+              log.state === 'ok' ? words.storing : words.notStoring,
               log.state !== 'ok' ? 'bad' : isFresh ? 'good' : undefined,
             ],
-            ['Entries', log.lastId === 0 ? 'none' : `${countText(log.firstId)} to ${countText(log.lastId)}`],
             [
-              'Used',
-              `${sizeText(log.usedBytes)} of ${sizeText(log.maxBytes)} (${percentText((100 * log.usedBytes) / (log.maxBytes || 1))})`,
+              words.entries,
+              log.lastId === 0 ? words.noEntries : words.entryIds(countText(log.firstId), countText(log.lastId)),
             ],
-            ['Waiting to be stored', countText(log.pendingEntries)],
-            ['Lost entries', countText(log.lostEntries), log.lostEntries > 0 ? 'bad' : undefined],
-            ['Readers', countText(status.subscribers)],
-            ['Clock', wordsOf(status.clock.state)],
-            ['Version', status.version],
+            [words.used, words.usedOf(sizeText(log.usedBytes), sizeText(log.maxBytes), usedPercent)],
+            [words.pending, countText(log.pendingEntries)],
+            badAbove0(words.lost, log.lostEntries),
+            [words.readers, countText(status.subscribers)],
+            [words.clock, words.clocks[status.clock.state]],
+            [words.version, status.version],
           ]}
         />
       </Section>

@@ -21,7 +21,7 @@ export function LineView({ isShown }: { isShown: boolean }): JSX.Element {
   );
   return (
     <div class="line-page" hidden={!isShown}>
-      {isShown && <Heading>Line</Heading>}
+      {isShown && <Heading>{text.shell.sections.line}</Heading>}
       <div class={rights.operates ? 'line-view operates' : 'line-view'}>
         <PortPanel actions={rights.operates && flip} />
         <div class="slot" hidden={isTerminal}>

@@ -75,7 +75,7 @@ export function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () =
   const lines = dumpLines(entry.bytes, width, MAX_LINES);
   const hidden = entry.bytes.length - lines.length * width;
   return (
-    <Dialog title={words.title(entry.id)} leave="Close" onClose={onClose}>
+    <Dialog title={words.title(entry.id)} leave={text.parts.close} onClose={onClose}>
       <Facts
         of={[
           [words.direction, text.log.directions[entry.dir]],

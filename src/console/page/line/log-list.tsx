@@ -86,7 +86,11 @@ export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Pr
       </div>
       {chosen.length === 0 ? (
         <p class="note legend">
-          <b>?</b> {text.log.legend[0]} <b>~</b> {text.log.legend[1]}
+          {text.log.legend.map(([mark, meaning]) => (
+            <span key={mark}>
+              <b>{mark}</b> {meaning}{' '}
+            </span>
+          ))}
         </p>
       ) : (
         <SelectionBar
