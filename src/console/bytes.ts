@@ -1,5 +1,8 @@
 /** Bytes as people type them and as dumps; and base64 as the interface carries them. Pure. */
 import { hexText } from '../shared/log-formats/byte-text.ts';
+import { text as all } from './text.ts';
+
+const words = all.typed;
 
 export function fromBase64(text: string): Uint8Array {
   const binary = atob(text);
@@ -53,9 +56,9 @@ export function bytesOfText(text: string): Typed {
 }
 
 function faultOf(found: string): string {
-  if (found === '\\') return 'ends with a single \\; write \\\\ for a backslash';
-  if (found[1] === 'x') return `"${found}" is not \\x and two hex digits`;
-  return `"${found.slice(0, 2)}" is no escape: there are \\n \\r \\t \\0 \\\\ and \\xNN`;
+  if (found === '\\') return words.backslash;
+  if (found[1] === 'x') return words.notHexEscape(found);
+  return words.noEscape(found.slice(0, 2));
 }
 
 /** "48 65 6c", "48656c", "0x48,0x65". */
@@ -64,8 +67,8 @@ export function bytesOfHex(text: string): Typed {
   for (const word of text.split(/[\s,;:]+/).filter((one) => one !== '')) {
     const digits = word.replace(/^0x/i, '');
     const wrong = /[^0-9a-f]/i.exec(digits)?.[0];
-    if (wrong !== undefined) return { fault: `"${wrong}" is not a hex digit` };
-    if (digits === '' || digits.length % 2 === 1) return { fault: `"${word}" is not whole bytes: two hex digits each` };
+    if (wrong !== undefined) return { fault: words.notHexDigit(wrong) };
+    if (digits === '' || digits.length % 2 === 1) return { fault: words.notWholeBytes(word) };
     for (let at = 0; at < digits.length; at += 2) parts.push(Number.parseInt(digits.slice(at, at + 2), 16));
   }
   return { bytes: Uint8Array.from(parts) };

@@ -1,11 +1,12 @@
 /** Values as people read them: numbers, sizes, times. Pure. */
 
 import { parseInstant, usOfInstant } from '../shared/base/instant.ts';
+import { text } from './text.ts';
 
 const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 export function sizeText(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return 'unknown';
+  if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) return text.values.unknown;
   let amount = bytes;
   let unit = 0;
   while (amount >= 1024 && unit < sizes.length - 1) {
@@ -18,16 +19,16 @@ export function sizeText(bytes: number | null | undefined): string {
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 
 export function countText(count: number | null | undefined): string {
-  return count === null || count === undefined ? 'unknown' : grouped.format(count);
+  return count === null || count === undefined ? text.values.unknown : grouped.format(count);
 }
 
 export function percentText(percent: number | null): string {
-  return percent === null ? 'unknown' : `${grouped.format(percent)} %`;
+  return percent === null ? text.values.unknown : `${grouped.format(percent)} %`;
 }
 
 /** The two largest units: "3 d 4 h", "2 min 5 s", "40 s". */
 export function durationText(seconds: number | null | undefined): string {
-  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return 'unknown';
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return text.values.unknown;
   let rest = Math.max(0, Math.round(seconds));
   const parts: string[] = [];
   for (const [unit, size] of [
@@ -52,12 +53,12 @@ const MAX_MS = 8.64e15;
 
 /** "13:05:09.120", in the reader's own time zone. */
 export function timeText(ms: number): string {
-  return isTime(ms) ? timeOnly.format(ms) : 'no time';
+  return isTime(ms) ? timeOnly.format(ms) : text.values.noTime;
 }
 
 /** "2026-11-22" */
 export function dayText(ms: number): string {
-  return isTime(ms) ? day.format(ms) : 'no date';
+  return isTime(ms) ? day.format(ms) : text.values.noDate;
 }
 
 /** "2026-11-22T13:05:09": as a field for a time has it, in the reader's own time zone. */

@@ -57,8 +57,8 @@ export interface Chart {
   readonly series: readonly ChartSeries[];
   /** A value with its unit. */
   readonly format: (value: number) => string;
-  /** Counts are whole numbers, and so are the steps of their axis. */
-  readonly isWhole: boolean;
+  /** Of the axis: counts are whole numbers, and sizes have the powers of 2 of their units. */
+  readonly steps: 'whole' | 'size' | 'any';
   /** A temperature has no natural zero. */
   readonly isFromZero: boolean;
 }
@@ -75,7 +75,8 @@ export function chartsOf(history: LineHistory): readonly Chart[] {
       const isSilent = portOpenS[at] === 0 && rxBytes[at] === 0 && txBytes[at] === 0;
       return sum === null || isSilent ? null : sum / (lineS[at] || stepS);
     });
-  const counts = { format: countText, isWhole: true, isFromZero: true };
+  const counts = { format: countText, steps: 'whole', isFromZero: true } as const;
+  const amounts = { steps: 'size', isFromZero: true } as const;
   const all: readonly Chart[] = [
     {
       title: words.throughput,
@@ -83,7 +84,7 @@ export function chartsOf(history: LineHistory): readonly Chart[] {
         { label: words.received, color: '--rx', values: rates(rxBytes) },
         { label: words.sent, color: '--tx', values: rates(txBytes) },
       ],
-      ...counts,
+      ...amounts,
       format: rateText,
     },
     {
@@ -107,13 +108,13 @@ export function chartsOf(history: LineHistory): readonly Chart[] {
         { label: words.lowest, head: words.lowestHead, color: '--rx', values: history.temperatureMinCelsius },
       ],
       format: degreesText,
-      isWhole: false,
+      steps: 'any',
       isFromZero: false,
     },
     {
       title: words.cardIn(each),
       series: [{ label: words.card, head: words.cardHead, color: '--tx', values: history.cardWrittenBytes }],
-      ...counts,
+      ...amounts,
       format: sizeText,
     },
   ];
@@ -232,7 +233,7 @@ export function valueRows({ fromMs, stepS, upS }: LineHistory, charts: readonly 
     charts.flatMap(({ series, format }) =>
       series.map(({ values }) => {
         const value = values[at] ?? null;
-        return value === null ? words.unknown : format(value);
+        return value === null ? text.values.unknown : format(value);
       }),
     );
   return upS

@@ -7,6 +7,7 @@ import { type Clock, pause, type Timer } from '../shared/base/clock.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from './problem.ts';
 import type { Row } from './rows.ts';
 import { type Message, messagesOf } from './stream.ts';
+import { text } from './text.ts';
 
 export type FeedState =
   | { readonly is: 'paused' }
@@ -130,7 +131,7 @@ export class LogFeed {
     const [from, to] = [this.#afterId + 1, first - 1];
     if (to >= from) {
       this.#afterId = to;
-      const reason = 'removed from the log before they were shown here';
+      const reason = text.problems.removed;
       this.#o.onRows([{ kind: 'gap', id: to, firstId: from, entries: to - from + 1, reason }]);
     } else if (this.#lostAt === this.#afterId) {
       this.#forget();
@@ -145,7 +146,7 @@ export class LogFeed {
     const own = new AbortController();
     const signal = AbortSignal.any([outer, own.signal]);
     const watch = new Watch(this.#o, () => own.abort());
-    let problem = lost('the connection ended');
+    let problem = lost(text.problems.ended);
     let any = false;
     try {
       // From the start: a connection may hang before its first line.
@@ -164,7 +165,7 @@ export class LogFeed {
         break;
       }
     } catch (error) {
-      problem = own.signal.aborted ? lost('no data from the box for some seconds') : problemFrom(error);
+      problem = own.signal.aborted ? lost(text.problems.silent) : problemFrom(error);
     } finally {
       watch.end();
       own.abort();
@@ -200,8 +201,7 @@ export class LogFeed {
       this.#forget();
       this.#o.onReset(replaced ? 'replaced' : 'behind');
       // This answer was requested by an id of the other log, or of long ago.
-      if (resumed)
-        throw new ProblemError(lost(replaced ? 'the log of the box was replaced by a new one' : 'much was missed'));
+      if (resumed) throw new ProblemError(lost(replaced ? text.problems.logReplaced : text.problems.missed));
     }
     // An empty log continues from its first entry ever.
     this.#begun ||= headId === 0;
@@ -248,7 +248,7 @@ function isProgress({ type }: Message): boolean {
 }
 
 function lost(detail: string): Problem {
-  return localProblem('The live log was disconnected', detail);
+  return localProblem(text.problems.logLost, detail);
 }
 
 /** Refused credentials and rights are final; too many streams and a line that restarts are not. */

@@ -1,5 +1,6 @@
 /** Failures, in the words of the service if it answered. Pure. */
 import type { Problem as Answered } from '../shared/gen/http.ts';
+import { text } from './text.ts';
 
 /** `status` 0: there was no answer. */
 export type Problem = Pick<Answered, 'status' | 'code' | 'title' | 'detail'> & {
@@ -19,14 +20,14 @@ export class ProblemError extends Error {
 /** The problem of an answer without success; `body`: its text. */
 export function problemOf(status: number, body: string): Problem {
   const fields = objectOf(body);
-  const text = (name: string): string => (typeof fields[name] === 'string' ? fields[name] : '');
+  const field = (name: string): string => (typeof fields[name] === 'string' ? fields[name] : '');
   const reasons = Array.isArray(fields['reasons']) ? fields['reasons'].map(String) : [];
   return {
     status,
-    code: text('code'),
-    title: text('title') || `The box answered with status ${status}`,
-    detail: text('detail'),
-    hint: text('hint'),
+    code: field('code'),
+    title: field('title') || text.problems.status(status),
+    detail: field('detail'),
+    hint: field('hint'),
     reasons,
   };
 }
@@ -35,8 +36,7 @@ export function problemOf(status: number, body: string): Problem {
 export function problemFrom(thrown: unknown): Problem {
   if (thrown instanceof ProblemError) return thrown.problem;
   const detail = thrown instanceof Error ? thrown.message : String(thrown);
-  const hint = 'Is the network up, and the box switched on? The page tries again automatically.';
-  return localProblem('The box does not answer', detail, hint);
+  return localProblem(text.problems.noAnswer, detail, text.problems.noAnswerHint);
 }
 
 /** A failure that the page itself found. */

@@ -1,6 +1,7 @@
 /** The lines of the log's stream (application/x-ndjson) as messages. Pure. */
 import { fromBase64 } from './bytes.ts';
 import type { EntryRow, GapRow, Row } from './rows.ts';
+import { text } from './text.ts';
 
 export type Message =
   | { readonly type: 'log'; readonly logId: string; readonly headId: number }
@@ -18,7 +19,7 @@ export async function* messagesOf(pieces: AsyncIterable<string>): AsyncGenerator
   for await (const piece of pieces) {
     const lines = (rest + piece).split('\n');
     rest = lines.pop() ?? '';
-    if (rest.length > MAX_LINE_CHARS) throw new Error('the stream has a line without an end');
+    if (rest.length > MAX_LINE_CHARS) throw new Error(text.problems.endlessLine);
     yield lines.filter((line) => line !== '').flatMap((line) => messageOf(line) ?? []);
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Every text of the console that a person reads: a translation is this file. A text with values in it is a function. Named by the
- * view that shows it; the words of settings and states are in format.ts and the errors' in shared/base/errors.ts.
+ * view that shows it; the words of the box's errors are in shared/base/errors.ts.
  */
 const events = {
   unknown: 'Something happened',
@@ -14,6 +14,30 @@ const events = {
 } as const;
 
 export const text = {
+  /** Values that are not known, and times that no calendar has. */
+  values: { unknown: 'unknown', noTime: 'no time', noDate: 'no date' },
+  /** Failures that the page itself finds. */
+  problems: {
+    status: (status: number) => `The box answered with status ${status}`,
+    noAnswer: 'The box does not answer',
+    noAnswerHint: 'Is the network up, and the box switched on? The page tries again automatically.',
+    emptyAnswer: 'The box sent an empty answer',
+    logLost: 'The live log was disconnected',
+    ended: 'the connection ended',
+    silent: 'no data from the box for some seconds',
+    logReplaced: 'the log of the box was replaced by a new one',
+    missed: 'much was missed',
+    removed: 'removed from the log before they were shown here',
+    endlessLine: 'the stream has a line without an end',
+  },
+  /** Bytes that are typed. */
+  typed: {
+    backslash: 'ends with a single \\; write \\\\ for a backslash',
+    notHexEscape: (found: string) => `"${found}" is not \\x and two hex digits`,
+    noEscape: (found: string) => `"${found}" is no escape: there are \\n \\r \\t \\0 \\\\ and \\xNN`,
+    notHexDigit: (found: string) => `"${found}" is not a hex digit`,
+    notWholeBytes: (found: string) => `"${found}" is not whole bytes: two hex digits each`,
+  },
   /** Signing in. */
   entrance: {
     signIn: 'Sign in',
@@ -442,7 +466,6 @@ export const text = {
     asTable: 'Values as a table',
     values: (span: string) => `Values. ${span}`,
     time: 'Time',
-    unknown: 'unknown',
     highestHead: 'highest temperature',
     meanHead: 'mean temperature',
     lowestHead: 'lowest temperature',

@@ -150,7 +150,11 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       'the numbers at the axis',
       async () => {
         const drawn = await opened.page.evaluate(() => (globalThis as unknown as { drawn: DrawnText[] }).drawn);
-        return [/KiB\/s$/, /^\d+ °C$/, /^\d\d:\d\d$/].every((one) => drawn.some(({ text }) => one.test(text))) && drawn;
+        return (
+          [/^512\.0 KiB\/s$/, /^1\.00 MiB\/s$/, /^4\.00 KiB$/, /^42 °C$/, /^\d\d:\d\d$/].every((one) =>
+            drawn.some(({ text }) => one.test(text)),
+          ) && drawn
+        );
       },
       LIMIT_MS,
     );
@@ -161,7 +165,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
     await zoomsByDragging(opened);
     await zoomsByTyping(opened);
     await opened.click('summary', 'Values as a table');
-    await opened.sees(/1\.24 MiB\/s[\s\S]*43 °C/, 'details table');
+    await opened.sees(/1\.24 MiB\/s[\s\S]*43 °C/, '.values table');
     await assertAccessible(opened, 'health, values as a table');
   });
 

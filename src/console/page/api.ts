@@ -1,5 +1,6 @@
 /** Requests to the box that served this page, with the token that was typed. */
 import { localProblem, ProblemError, problemOf } from '../problem.ts';
+import { text as say } from '../text.ts';
 
 /** Limit of an answer: a phone at the edge of the network gets it in seconds. */
 const PATIENCE_MS = 20_000;
@@ -45,7 +46,7 @@ export class Api {
   async stream(path: string, signal: AbortSignal): Promise<AsyncIterable<string>> {
     const response = await fetch(path, { ...plain, headers: this.#headers(), signal });
     if (!response.ok) throw await this.#refusal(response);
-    if (response.body === null) throw new ProblemError(localProblem('The box sent an empty answer', path));
+    if (response.body === null) throw new ProblemError(localProblem(say.problems.emptyAnswer, path));
     return pieces(response.body);
   }
 

@@ -203,7 +203,7 @@ function Values({ of, charts }: { of: LineHistory; charts: readonly Chart[] }): 
   ];
   const items = useMemo(() => (isOpen ? valueRows(of, charts) : []), [isOpen, of, charts]);
   return (
-    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details class="values" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{words.asTable}</summary>
       {isOpen && (
         <Table

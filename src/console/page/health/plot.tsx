@@ -22,8 +22,12 @@ const LEAST_DRAG_PX = 5;
 /** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
 const TICKS_PX = 15;
 const FONT = '12px system-ui, sans-serif';
-/** Steps of the axis: counts are whole numbers. */
-const whole = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
+const steps = {
+  whole: { incrs: Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat() },
+  size: { incrs: Array.from({ length: 50 }, (_, power) => 2 ** power) },
+  /** uPlot's own. */
+  any: {},
+};
 /** A temperature that does not change is drawn in the middle. */
 const LEAST_RANGE = 5;
 
@@ -109,7 +113,7 @@ function optionsOf(latest: () => Props, width: number, onAt: (at: number | null)
     },
     axes: [
       { ...axis, space: 70, values: (_plot, splits) => timeLabels(splits) },
-      chart.isWhole ? { ...valueAxis, incrs: whole } : valueAxis,
+      { ...valueAxis, ...steps[chart.steps] },
     ],
     series: [
       {},
