@@ -32,6 +32,31 @@ export function problemOf(status: number, body: string): Problem {
   };
 }
 
+export interface PlacedFaults {
+  /** What is wrong with each field, by its place. */
+  readonly at: ReadonlyMap<string, string>;
+  /** The problem without the reasons that stand at their fields. */
+  readonly rest: Problem | undefined;
+}
+
+/** Each reason at its field; `placeOf` undefined: at none. */
+export function placedFaults(
+  problem: Problem | undefined,
+  placeOf: (reason: string) => { readonly place: string; readonly words: string } | undefined,
+): PlacedFaults {
+  const at = new Map<string, string>();
+  const others: string[] = [];
+  const reasons = problem?.reasons ?? [];
+  for (const reason of reasons) {
+    const found = placeOf(reason);
+    if (found === undefined) others.push(reason);
+    else at.set(found.place, [at.get(found.place) ?? [], found.words].flat().join('; '));
+  }
+  // The detail repeats a single reason, or counts them.
+  const rest = problem && { ...problem, ...(others.length < reasons.length && { detail: '', reasons: others }) };
+  return { at, rest };
+}
+
 /** The problem of a failed request; of any other error: no answer. */
 export function problemFrom(thrown: unknown): Problem {
   if (thrown instanceof ProblemError) return thrown.problem;

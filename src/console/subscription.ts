@@ -1,6 +1,6 @@
 /** A webhook subscription as a form: what is asked of the box, and the faults that it found, each at its field. Pure. */
 import type { DeliveryResults, Subscription } from '../shared/gen/http.ts';
-import type { Problem } from './problem.ts';
+import { type Problem, placedFaults } from './problem.ts';
 
 export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const satisfies Subscription['scopes'];
 export const actions = ['created', 'updated', 'closed'] as const satisfies Subscription['actions'];
@@ -94,20 +94,12 @@ export function faultsOf<Name extends string>(
   problem: Problem | undefined,
   fields: readonly Name[],
 ): FieldFaults<Name> {
-  const reasons = problem?.reasons ?? [];
-  const fieldOf = (reason: string): Name | undefined => {
+  const { at, rest } = placedFaults(problem, (reason) => {
     const [, first = ''] = /^\/?(\w+)/.exec(reason) ?? [];
-    return fields.find((name) => name === first);
-  };
-  const of = (name: Name): string =>
-    reasons
-      .filter((reason) => fieldOf(reason) === name)
-      .map((reason) => reason.replace(/^\//, ''))
-      .join('; ');
-  const others = reasons.filter((reason) => fieldOf(reason) === undefined);
-  // The detail repeats a single reason, or counts them.
-  const rest = problem && { ...problem, ...(others.length < reasons.length && { detail: '', reasons: others }) };
-  return { at: Object.fromEntries(fields.map((name) => [name, of(name)])) as Record<Name, string>, rest };
+    const place = fields.find((name) => name === first);
+    return place && { place, words: reason.replace(/^\//, '') };
+  });
+  return { at: Object.fromEntries(fields.map((name) => [name, at.get(name) ?? ''])) as Record<Name, string>, rest };
 }
 
 type Counts = Pick<DeliveryResults['subscriptions'][number], 'delivered' | 'rejected' | 'failed'>;

@@ -685,6 +685,35 @@ export const text = {
     reasonHint: 'It is kept with the version.',
     notJson: 'This is JSON, but no object: { … }',
     unsavedRecords: 'Not saved: ',
+    /** A record as fields, by the schema of its dictionary. */
+    form: {
+      editors: { form: 'Form', json: 'JSON' },
+      editorsOf: 'Edit the data as',
+      required: (label: string) => `${label} (required)`,
+      isRequired: 'is required',
+      notSet: 'not set',
+      yes: 'yes',
+      no: 'no',
+      oneALine: 'One value on each line.',
+      item: (line: number) => `line ${line}:`,
+      asJson: 'This field is edited as JSON.',
+      others: (names: readonly string[]) => `The data also has ${names.join(', ')}: edit them as JSON.`,
+      broken: (fault: string) =>
+        `The text is not a JSON object, so the form cannot show it: ${fault}. Correct it as JSON.`,
+      allowed: (limits: string) => `Allowed: ${limits}.`,
+      limits: {
+        minimum: (is: string) => `${is} or more`,
+        exclusiveMinimum: (is: string) => `more than ${is}`,
+        maximum: (is: string) => `${is} or less`,
+        exclusiveMaximum: (is: string) => `less than ${is}`,
+        multipleOf: (is: string) => `a multiple of ${is}`,
+        minLength: (is: string) => `at least ${is} characters`,
+        maxLength: (is: string) => `at most ${is} characters`,
+        pattern: (is: string) => `text that matches ${is}`,
+        minItems: (is: string) => `at least ${is} values`,
+        maxItems: (is: string) => `at most ${is} values`,
+      },
+    },
     conflict: {
       title: 'The record was changed meanwhile',
       changed: (by: string, at: string, version: number) =>

@@ -23,6 +23,17 @@ const schema = {
   },
 };
 
+const tankSchema = {
+  type: 'object',
+  required: ['name'],
+  properties: {
+    name: { type: 'string', title: 'Name', minLength: 1 },
+    litres: { type: 'number', title: 'Litres', minimum: 0 },
+    tags: { type: 'array', title: 'Tags', items: { type: 'string' } },
+    place: { type: 'object', title: EVIL, properties: { street: { type: 'string', title: 'Street' } } },
+  },
+};
+
 describe('the console: data', { skip: browserMissing }, () => {
   let product: Product;
   let api: HubApi;
@@ -31,6 +42,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     product = await startProduct();
     api = new HubApi(product.box.address, product.tokens.chief);
     await dictionary(api, 'site.rooms', 'PUBLIC', { title: `Rooms ${EVIL}`, schema });
+    await dictionary(api, 'site.tanks', 'PUBLIC', { title: 'Tanks', schema: tankSchema });
     await create(api, 'site.rooms', 'room 12/a', { name: 'Control room', floor: 2 });
     await create(api, 'site.rooms', EVIL, { name: EVIL, floor: -1 });
     await create(api, 'site.rooms', 'shed', { name: 'Shed', floor: 0 });
@@ -88,6 +100,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.click('button', 'New record…');
     await opened.find('heading', 'New record');
     await opened.fill('Business key', 'hall ä/1');
+    await opened.click('button', 'JSON');
     await opened.fill('Data', '{"name": "Hall"');
     await opened.click('button', 'Save');
     await opened.sees(/JSON/, 'dialog .fault');
@@ -112,6 +125,46 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.find('heading', 'Closed with version 3');
     await opened.sees('torn down');
     await opened.misses(/Change…/);
+  });
+
+  test('a form by the schema is filled in by keyboard; the fault of the box is at its field; what it does not show is kept', async () => {
+    const opened = await product.enter('clerk', '#/data/site.tanks');
+    const { page } = opened;
+    const data = (): Promise<string> => page.$eval('dialog textarea.mono', (one) => one.value);
+    await opened.click('button', 'New record…');
+    await opened.find('button', 'Form');
+    await opened.tabTo('input: Business key');
+    await page.keyboard.type('tank 1');
+    await opened.tabTo('input: Name (required)');
+    await page.keyboard.type(EVIL);
+    await opened.tabTo('input: Litres');
+    await page.keyboard.type('-1.50');
+    await opened.tabTo('textarea: Tags');
+    await page.keyboard.type('red\nold');
+    await opened.tabTo('input: Street');
+    await page.keyboard.type('Dock 4');
+    await assertAccessible(opened, 'record form by its schema');
+    await page.keyboard.press('Enter');
+    await opened.sees('must be >= 0', 'dialog .fault');
+    // The field with the fault has the focus; nothing was lost.
+    assert.equal(await opened.focused(), 'input: Litres');
+    await opened.click('button', 'JSON');
+    const typed = `{
+  "name": ${JSON.stringify(EVIL)},
+  "litres": -1.50,
+  "tags": ["red", "old"],
+  "place": {"street": "Dock 4"}
+}`;
+    assert.equal(await data(), typed);
+    await opened.fill('Data', typed.replace('-1.50', '150.0').replace('}\n}', '},\n  "other": [1.0]}'));
+    await opened.click('button', 'Form');
+    await opened.sees('The data also has other', 'dialog');
+    await opened.fill('Litres', '151.0');
+    await opened.click('button', 'JSON');
+    assert.match(await data(), /"other": \[1\.0\][\s\S]*"litres": 151\.0/);
+    await opened.click('button', 'Save');
+    await opened.find('heading', 'tank 1');
+    await opened.sees(/"litres": 151\b/, '.dump');
   });
 
   test('Esc asks before it discards a record that was typed', async () => {
@@ -139,6 +192,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     const data = async (): Promise<unknown> =>
       (await opened.find('field', 'Data')).evaluate((one) => (one as HTMLTextAreaElement).value);
     await opened.click('button', 'Change…');
+    await opened.click('button', 'JSON');
     const before = await data();
     await opened.fill('Data', '{"name": "Half');
     await opened.page.reload();
@@ -175,6 +229,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await create(api, 'site.rooms', 'contested', { name: 'Hall', floor: 1, heated: true });
     const opened = await product.enter('clerk', '#/data/site.rooms/contested', { width: 390, height: 780 });
     await opened.click('button', 'Change…');
+    await opened.click('button', 'JSON');
     await opened.fill('Data', '{"name": "Lab", "floor": 2, "heated": true}');
     await update(api, 'site.rooms', 'contested', 1, { name: EVIL, floor: 1, heated: true });
     await opened.click('button', 'Save');

@@ -4,6 +4,7 @@
  */
 import { text } from '../text.ts';
 import { type Cell, csvRows, separatorOf } from './csv.ts';
+import { isInteger, isNumber } from './json-text.ts';
 import { fieldsOf, type SchemaField } from './schema.ts';
 
 export type ImportFormat = 'csv' | 'ndjson';
@@ -252,15 +253,13 @@ function csvData(cells: readonly Cell[], columns: readonly Column[]): { readonly
 
 const isOwn = (name: string): name is Own => OWN.some((one) => one === name);
 
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
-
 /** The value of a cell, as JSON by the type of its field. */
 function jsonOf(cell: string, field: SchemaField | undefined): { readonly json: string } | { readonly fault: string } {
   switch (field?.kind) {
     case 'number':
-      return NUMBER.test(cell) ? { json: cell } : { fault: say.notNumber(cell) };
+      return isNumber(cell) ? { json: cell } : { fault: say.notNumber(cell) };
     case 'integer':
-      return NUMBER.test(cell) && Number.isInteger(Number(cell)) ? { json: cell } : { fault: say.notInteger(cell) };
+      return isInteger(cell) ? { json: cell } : { fault: say.notInteger(cell) };
     case 'boolean':
       return /^(?:true|false)$/i.test(cell) ? { json: cell.toLowerCase() } : { fault: say.notBoolean(cell) };
     case 'choice': {

@@ -3,8 +3,11 @@
  * A schema comes from users: what this file does not understand is a field of kind "json". Pure.
  */
 import { instantText } from '../format.ts';
+import { text } from '../text.ts';
 
 type FieldKind = 'string' | 'number' | 'integer' | 'boolean' | 'choice' | 'date' | 'object' | 'json';
+
+type ItemKind = 'string' | 'number' | 'integer';
 
 export interface SchemaField {
   readonly name: string;
@@ -16,6 +19,8 @@ export interface SchemaField {
   readonly choices: readonly string[];
   /** Of "object". */
   readonly fields: readonly SchemaField[];
+  /** Of "json": the field is a list of these, and of nothing else. */
+  readonly items: ItemKind | undefined;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -49,12 +54,27 @@ function fieldOf(name: string, of: Json, isRequired: boolean, root: unknown, dep
   return {
     name,
     label: textOr(of['title'], name),
-    hint: textOr(of['description'], ''),
+    hint: [textOr(of['description'], ''), limitsOf(of)].filter((part) => part !== '').join(' '),
     kind,
     isRequired,
     choices: kind === 'choice' ? (of['enum'] as unknown[]).map((one) => JSON.stringify(one)) : [],
     fields: kind === 'object' ? fieldsWithin(of, root, depth + 1) : [],
+    items: kind === 'json' && typeOf(of['type']) === 'array' ? itemKindOf(resolved(of['items'], root)) : undefined,
   };
+}
+
+function itemKindOf(of: Json): ItemKind | undefined {
+  const type = of['type'];
+  return type === 'string' || type === 'number' || type === 'integer' ? type : undefined;
+}
+
+/** What the box allows, as a sentence; '' if the schema has no limit. */
+function limitsOf(of: Json): string {
+  const limits = Object.entries(text.data.form.limits).flatMap(([keyword, words]) => {
+    const value = of[keyword];
+    return typeof value === 'number' || typeof value === 'string' ? [words(String(value))] : [];
+  });
+  return limits.length === 0 ? '' : text.data.form.allowed(limits.join(', '));
 }
 
 function kindOf(of: Json, depth: number): FieldKind {
@@ -138,6 +158,6 @@ const MAX_CELL_CHARS = 80;
 export function cellText(value: unknown): string {
   if (value === undefined || value === null) return '';
   if (typeof value === 'string' && WHOLE_TIME.test(value)) return instantText(value);
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > MAX_CELL_CHARS ? `${text.slice(0, MAX_CELL_CHARS)}…` : text;
+  const shown = typeof value === 'string' ? value : JSON.stringify(value);
+  return shown.length > MAX_CELL_CHARS ? `${shown.slice(0, MAX_CELL_CHARS)}…` : shown;
 }

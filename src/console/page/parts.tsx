@@ -103,6 +103,7 @@ export function ReasonField(props: { hint: string; value: string; onChange: (rea
 
 export function Select<T extends string>(props: {
   label: string;
+  hint?: string | undefined;
   fault?: string | undefined;
   value: T;
   /** A value, or a value with its words. */
@@ -110,7 +111,7 @@ export function Select<T extends string>(props: {
   onChange: (value: T) => void;
 }): JSX.Element {
   return (
-    <Field label={props.label} fault={props.fault}>
+    <Field label={props.label} hint={props.hint} fault={props.fault}>
       {(attributes) => (
         <select
           {...attributes}

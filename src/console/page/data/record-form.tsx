@@ -10,9 +10,10 @@ import { ProblemError } from '../../problem.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
 import { useDoing } from '../loading.ts';
-import { Button, Dialog, Field, Form, ReasonField, TextField } from '../parts.tsx';
+import { Button, Dialog, Form, ReasonField, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { DataEditor, useSchemaForm } from './data-editor.tsx';
 import { useTyping } from './unsaved-text.tsx';
 
 const say = text.data;
@@ -42,6 +43,11 @@ export function RecordForm(props: {
   const { businessKey, data, changeReason, base } = typing.values;
   const [tried, setTried] = useState(false);
   const doing = useDoing();
+  const { at, rest, form, editing } = useSchemaForm(
+    dictionary,
+    doing.problem,
+    key === undefined ? ['/businessKey'] : [],
+  );
   const fault = objectFault(data);
   const isConflict = newest !== undefined && base !== String(newest.version);
   const submit = (): void => {
@@ -67,34 +73,30 @@ export function RecordForm(props: {
       onDiscard={typing.forget}
       onClose={props.onClose}
     >
-      <Form doing={doing} action={say.save} acting={say.saving} onSubmit={submit}>
-        {typing.note}
-        {isConflict && (
-          <Conflict
-            versions={versions}
-            base={Number(base)}
-            mine={fault === '' ? JSON.parse(data) : undefined}
-            keepMine={() => typing.change({ base: String(newest.version) })}
-            takeTheirs={() => typing.change({ base: String(newest.version), data: dataText(newest) })}
+      <Form doing={{ ...doing, problem: rest }} action={say.save} acting={say.saving} onSubmit={submit}>
+        <div ref={form}>
+          {typing.note}
+          {isConflict && <Conflict versions={versions} typed={typing.values} change={typing.change} />}
+          {key === undefined && (
+            <TextField
+              label={say.businessKey}
+              fault={at.get('/businessKey')}
+              value={businessKey}
+              onChange={(typed) => typing.change({ businessKey: typed })}
+            />
+          )}
+          <DataEditor
+            {...editing}
+            fault={tried ? fault : ''}
+            value={data}
+            onChange={(typed) => typing.change({ data: typed })}
           />
-        )}
-        {key === undefined && (
-          <TextField
-            label={say.businessKey}
-            value={businessKey}
-            onChange={(typed) => typing.change({ businessKey: typed })}
+          <ReasonField
+            hint={say.reasonHint}
+            value={changeReason}
+            onChange={(typed) => typing.change({ changeReason: typed })}
           />
-        )}
-        <JsonField
-          fault={tried && fault !== '' ? fault : undefined}
-          value={data}
-          onChange={(typed) => typing.change({ data: typed })}
-        />
-        <ReasonField
-          hint={say.reasonHint}
-          value={changeReason}
-          onChange={(typed) => typing.change({ changeReason: typed })}
-        />
+        </div>
       </Form>
     </Dialog>
   );
@@ -112,40 +114,18 @@ function requestOf(dictionary: string, newest: RefRecord | undefined, typed: Typ
   return ['PUT', pathOf(dictionary, same), { body: recordBody({ changeReason }, data), ifMatch: version }];
 }
 
-function JsonField(props: {
-  fault: string | undefined;
-  value: string;
-  onChange: (value: string) => void;
-}): JSX.Element {
-  return (
-    <Field label={say.data} hint={say.dataHint} fault={props.fault}>
-      {(attributes) => (
-        <textarea
-          {...attributes}
-          class="mono"
-          rows={8}
-          autoCapitalize="off"
-          spellcheck={false}
-          value={props.value}
-          onInput={(event) => props.onChange(event.currentTarget.value)}
-        />
-      )}
-    </Field>
-  );
-}
-
 const dataText = ({ data }: RefRecord): string => JSON.stringify(data, undefined, 2);
 
 /** Another user was faster: what differs, field by field, and the choice. */
 function Conflict(props: {
   versions: readonly RefRecord[];
-  base: number;
-  mine: unknown;
-  keepMine: () => void;
-  takeTheirs: () => void;
+  typed: { readonly base: string; readonly data: string };
+  change: (changed: { base: string; data?: string }) => void;
 }): JSX.Element | null {
   const box = useRef<HTMLDivElement>(null);
-  const { versions, base, mine } = props;
+  const { versions, typed, change } = props;
+  const base = Number(typed.base);
+  const mine: unknown = objectFault(typed.data) === '' ? JSON.parse(typed.data) : undefined;
   const [newest] = versions;
   // A screen reader reads it, and the choice is one Tab away.
   useEffect(() => box.current?.focus(), [newest?.version]);
@@ -170,8 +150,11 @@ function Conflict(props: {
       />
       <p>{say.conflict.choose}</p>
       <div class="buttons">
-        <Button text={say.conflict.keepMine} onClick={props.keepMine} />
-        <Button text={say.conflict.takeTheirs} onClick={props.takeTheirs} />
+        <Button text={say.conflict.keepMine} onClick={() => change({ base: String(newest.version) })} />
+        <Button
+          text={say.conflict.takeTheirs}
+          onClick={() => change({ base: String(newest.version), data: dataText(newest) })}
+        />
       </div>
     </div>
   );
