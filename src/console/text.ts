@@ -685,6 +685,63 @@ export const text = {
     reasonHint: 'It is kept with the version.',
     notJson: 'This is JSON, but no object: { … }',
     unsavedRecords: 'Not saved: ',
+    /** A dictionary itself. */
+    definition: {
+      make: 'New dictionary…',
+      newTitle: 'New dictionary',
+      change: 'Change title or scope…',
+      changeTitle: (name: string) => `Change ${name}`,
+      nameHint: 'Small letters, digits, ".", "_" and "-". It never changes.',
+      titleHint: 'The name that people read.',
+      scopeHint:
+        'Who may read it: PUBLIC everybody with a role for data, INTERNAL and RESTRICTED only tokens with that role.',
+      confirm: (before: string, after: string) =>
+        `Change the scope from ${before} to ${after}: more consumers may read every record.`,
+      schema: 'Schema',
+      schemaHint: 'JSON Schema of the data of a record. Empty: any object.',
+    },
+    drafts: {
+      title: 'Schema and drafts',
+      noSchema: 'The dictionary has no schema: a record may be any object.',
+      schema: 'Schema',
+      schemaHint: 'JSON Schema. Nothing changes for records before the draft is published.',
+      none: 'There is no draft.',
+      make: 'New draft…',
+      makeTitle: 'New draft of the schema',
+      made: (id: number) => `Draft ${id} is saved.`,
+      draft: (id: number) => `Draft ${id}`,
+      schemaOf: (id: number) => `Schema of draft ${id}`,
+      states: {
+        draft: 'draft',
+        inReview: 'in review',
+        approved: 'approved',
+        rejected: 'rejected',
+        published: 'published',
+        withdrawn: 'withdrawn',
+      },
+      steps: {
+        review: 'Request review…',
+        approve: 'Approve…',
+        reject: 'Reject…',
+        publish: 'Publish…',
+        withdraw: 'Withdraw…',
+      },
+      about: {
+        review: 'An administrator approves or rejects the draft.',
+        approve: 'The draft can be published then.',
+        reject: 'The draft cannot be published any more.',
+        publish:
+          'The schema of the draft replaces the one of the dictionary. It applies to changes from now on; existing records stay.',
+        withdraw: 'The draft cannot be published any more.',
+      },
+      done: {
+        review: (id: number) => `Draft ${id} is in review.`,
+        approve: (id: number) => `Draft ${id} is approved.`,
+        reject: (id: number) => `Draft ${id} is rejected.`,
+        publish: (id: number) => `Draft ${id} is the schema now.`,
+        withdraw: (id: number) => `Draft ${id} is withdrawn.`,
+      },
+    },
     /** A record as fields, by the schema of its dictionary. */
     form: {
       editors: { form: 'Form', json: 'JSON' },

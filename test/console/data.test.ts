@@ -167,6 +167,51 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.sees(/"litres": 151\b/, '.dump');
   });
 
+  test('an administrator makes a dictionary; a draft of its schema is reviewed and published, and the form follows it; its scope is widened', async () => {
+    const opened = await product.enter('chief', '#/data');
+    await opened.click('button', 'New dictionary…');
+    await opened.fill('Name', 'Site Keys');
+    await opened.fill('Title', EVIL);
+    await opened.choose('Scope', 'INTERNAL');
+    await opened.fill('Schema', '{"type": "objekt"}');
+    await opened.click('button', 'Save');
+    await opened.sees(/a-z|letter/i, 'dialog .fault');
+    await opened.sees(/\/type must be/, 'dialog form');
+    await assertAccessible(opened, 'new dictionary with faults');
+    await opened.fill('Name', 'site.keys');
+    await opened.fill('Schema', '');
+    await opened.click('button', 'Save');
+    await opened.find('heading', 'site.keys');
+    await opened.click('summary', 'Schema and drafts');
+    await opened.sees('The dictionary has no schema', 'details');
+    await opened.click('button', 'New draft…');
+    await opened.fill('Schema', '{"properties": {"door": {"type": "string", "title": "Door"}}}');
+    await assertAccessible(opened, 'draft of a schema');
+    await opened.click('button', 'Save');
+    const steps = [
+      ['Request review', 'Draft 1 is in review.'],
+      ['Approve', 'Draft 1 is approved.'],
+      ['Publish', 'Draft 1 is the schema now.'],
+    ] as const;
+    for (const [step, done] of steps) {
+      await opened.click('button', `${step}…`);
+      await opened.find('heading', `Draft 1: ${step}…`);
+      await opened.click('button', step);
+      await opened.sees(done, 'details');
+    }
+    await assertAccessible(opened, 'schema and drafts');
+    await opened.click('button', 'New record…');
+    await opened.find('field', 'Door');
+    await opened.page.keyboard.press('Escape');
+    await opened.click('button', 'Change title or scope…');
+    await opened.choose('Scope', 'PUBLIC');
+    await opened.click('button', 'Save');
+    await opened.sees('cannot widen the scope', 'dialog .problem');
+    await opened.click('dialog input[type=checkbox]', '');
+    await opened.click('button', 'Save');
+    await opened.sees('PUBLIC', 'main .badge');
+  });
+
   test('Esc asks before it discards a record that was typed', async () => {
     const opened = await product.enter('clerk', '#/data/site.rooms');
     const { page } = opened;

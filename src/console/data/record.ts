@@ -1,5 +1,5 @@
 /** A record: its address, when it is valid, and as it is sent. Pure. */
-import type { Record as RefRecord } from '../../shared/gen/http.ts';
+import type { Dictionary, Record as RefRecord } from '../../shared/gen/http.ts';
 import { instantText } from '../format.ts';
 import { text } from '../text.ts';
 
@@ -37,8 +37,17 @@ export function objectFault(json: string): string {
   }
 }
 
-/** `data` must have no fault. */
-export function recordBody(fields: Readonly<Record<string, string>>, data: string): string {
+/** `json`: the member `name` of the body; it must have no fault. */
+export function recordBody(fields: Readonly<Record<string, string>>, json: string, name = 'data'): string {
   const others = JSON.stringify(fields).slice(1, -1);
-  return `{${others}${others === '' ? '' : ','}"data":${data}}`;
+  return `{${others}${others === '' ? '' : ','}"${name}":${json}}`;
 }
+
+// Who may know of a dictionary.
+
+/** The widest first. */
+export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const satisfies readonly Dictionary['scope'][];
+
+/** More consumers may read every record: that must be confirmed. */
+export const isWider = (scope: Dictionary['scope'], before: Dictionary['scope']): boolean =>
+  scopes.indexOf(scope) < scopes.indexOf(before);

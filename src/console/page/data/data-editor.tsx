@@ -65,7 +65,8 @@ export function DataEditor(
   const { fields, editor, value, onChange, faults } = props;
   if (fields === undefined) return <p class="note">{text.parts.loading}</p>;
   const broken = objectFault(value);
-  if (fields.length === 0) return <JsonField label={say.data} fault={props.fault} value={value} onChange={onChange} />;
+  if (fields.length === 0)
+    return <JsonField label={say.data} hint={say.dataHint} fault={props.fault} value={value} onChange={onChange} />;
   return (
     <>
       <div class="buttons" role="group" aria-label={say.form.editorsOf}>
@@ -78,7 +79,9 @@ export function DataEditor(
           />
         ))}
       </div>
-      {editor === 'json' && <JsonField label={say.data} fault={props.fault} value={value} onChange={onChange} />}
+      {editor === 'json' && (
+        <JsonField label={say.data} hint={say.dataHint} fault={props.fault} value={value} onChange={onChange} />
+      )}
       {editor === 'form' && broken !== '' && <p class="note fault">{say.form.broken(broken)}</p>}
       {editor === 'form' && broken === '' && (
         <ObjectFields fields={fields} value={value} at="/data" faults={faults} onChange={onChange} />
@@ -209,14 +212,15 @@ function ListField(props: Omit<LinesProps, 'value'> & { field: SchemaField; show
   return <LinesField {...common} value={isSame ? typed : shown} onChange={type} />;
 }
 
-function JsonField(props: {
+export function JsonField(props: {
   label: string;
+  hint: string;
   fault: string;
   value: string;
   onChange: (value: string) => void;
 }): JSX.Element {
   return (
-    <Field label={props.label} hint={say.dataHint} fault={props.fault}>
+    <Field label={props.label} hint={props.hint} fault={props.fault}>
       {(attributes) => (
         <textarea
           {...attributes}

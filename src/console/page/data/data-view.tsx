@@ -1,14 +1,18 @@
 /** Reference data: dictionaries, the records of one, one record with its history. */
 import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
 import type { Dictionary } from '../../../shared/gen/http.ts';
 import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
 import { hashOf } from '../../views.ts';
 import { usePaged } from '../loading.ts';
-import { Heading } from '../parts.tsx';
+import { Button, Heading } from '../parts.tsx';
+import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { DefinitionForm, definitionFormId } from './definition-form.tsx';
 import { RecordList } from './record-list.tsx';
 import { RecordView } from './record-view.tsx';
+import { UnsavedNote } from './unsaved-text.tsx';
 
 const say = text.data;
 
@@ -20,10 +24,26 @@ export function DataView({ parts: [dictionary, key] }: { parts: readonly string[
 }
 
 function Dictionaries(): JSX.Element {
+  const { roles } = useSession();
+  const [isMaking, setMaking] = useState(false);
   const found = usePaged<Dictionary>('/api/v1/dictionaries?limit=100', 0);
   return (
     <>
       <Heading>{say.title}</Heading>
+      {roles.includes('admin') && (
+        <div class="buttons">
+          <Button text={say.definition.make} class="main" onClick={() => setMaking(true)} />
+        </div>
+      )}
+      {!isMaking && <UnsavedNote id={definitionFormId()} resume={() => setMaking(true)} />}
+      {isMaking && (
+        <DefinitionForm
+          onSaved={({ name }) => {
+            location.hash = hashOf('data', name);
+          }}
+          onClose={() => setMaking(false)}
+        />
+      )}
       <section class="card" aria-label={say.dictionaries}>
         <Table
           of={found}

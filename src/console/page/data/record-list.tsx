@@ -6,10 +6,12 @@ import { dictionaryPath, pathOf, validityText } from '../../data/record.ts';
 import { cellText, recordColumns } from '../../data/schema.ts';
 import { text } from '../../text.ts';
 import { hashOf } from '../../views.ts';
-import { useLoaded, usePaged } from '../loading.ts';
+import { type Loaded, useLoaded, usePaged } from '../loading.ts';
 import { Button, Done, focusHeading, Heading, ProblemBox, ReasonDialog, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { DefinitionForm } from './definition-form.tsx';
+import { SchemaAndDrafts } from './drafts.tsx';
 import { ImportDialog } from './import-dialog.tsx';
 import { RecordForm, recordFormId } from './record-form.tsx';
 import { UnsavedNote, useUnsavedNames } from './unsaved-text.tsx';
@@ -45,7 +47,7 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
         <a href={hashOf('data')}>{say.title}</a>
       </p>
       <Heading>{dictionary}</Heading>
-      <p>{about.value?.title}</p>
+      <Definition of={about} />
       <ProblemBox problem={about.problem} />
       {rights.writes && (
         <div class="buttons">
@@ -78,6 +80,9 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
         which={filter.which}
         prefix={prefix}
       />
+      {about.value !== undefined && (
+        <SchemaAndDrafts dictionary={dictionary} schema={about.value.schema} onPublished={about.reload} />
+      )}
       {isImporting && (
         <ImportDialog
           dictionary={dictionary}
@@ -96,6 +101,36 @@ export function RecordList({ dictionary }: { dictionary: string }): JSX.Element 
             location.hash = hashOf('data', dictionary, made.businessKey);
           }}
           onClose={() => setMaking(false)}
+        />
+      )}
+    </>
+  );
+}
+
+/** The title and the scope; an administrator changes them. */
+function Definition({ of }: { of: Loaded<Dictionary> }): JSX.Element | null {
+  const { roles } = useSession();
+  const [isChanging, setChanging] = useState(false);
+  if (of.value === undefined) return null;
+  const { title, scope } = of.value;
+  return (
+    <>
+      <p>
+        {title} <span class="badge">{scope}</span>
+      </p>
+      {roles.includes('admin') && (
+        <div class="buttons">
+          <Button text={say.definition.change} onClick={() => setChanging(true)} />
+        </div>
+      )}
+      {isChanging && (
+        <DefinitionForm
+          before={of.value}
+          onSaved={(saved) => {
+            of.put(saved);
+            setChanging(false);
+          }}
+          onClose={() => setChanging(false)}
         />
       )}
     </>
