@@ -753,6 +753,7 @@ export const text = {
       no: 'no',
       oneALine: 'One value on each line.',
       item: (line: number) => `line ${line}:`,
+      atLine: (line: number, reason: string) => `Line ${line}: ${reason}`,
       asJson: 'This field is edited as JSON.',
       others: (names: readonly string[]) => `The data also has ${names.join(', ')}: edit them as JSON.`,
       broken: (fault: string) =>

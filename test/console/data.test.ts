@@ -176,7 +176,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.fill('Schema', '{"type": "objekt"}');
     await opened.click('button', 'Save');
     await opened.sees(/a-z|letter/i, 'dialog .fault');
-    await opened.sees(/\/type must be/, 'dialog form');
+    await opened.sees(/Line 1: \/schema\/type must be/, 'dialog .problem');
     await assertAccessible(opened, 'new dictionary with faults');
     await opened.fill('Name', 'site.keys');
     await opened.fill('Schema', '');

@@ -7,6 +7,7 @@ import {
   controlOf,
   faultOf,
   formFaults,
+  linedFaults,
   orNone,
   rawOf,
   shownOf,
@@ -155,6 +156,26 @@ describe('the faults of the box', () => {
     });
     assert.deepEqual(rest?.reasons, problem.reasons.slice(-2));
     assert.equal(rest?.detail, '');
+  });
+
+  it('stand at their lines of a text', () => {
+    const json = '{\n  "a b": {\n    "x": 1},\n  "tags": ["a",\n    3], "a": 1}';
+    // The key is not in the text.
+    assert.deepEqual(
+      linedFaults(problem, json, '/data')?.reasons.map((one) => /^Line (\d)/.exec(one)?.[1] ?? one),
+      ['1', '2', '3', '5', '5', problem.reasons[5], '2', '1'],
+    );
+    const nested = {
+      ...problem,
+      reasons: ['/schema/properties/a~1b/type must be string', '/schema/x/y is no keyword'],
+    };
+    const schema = '{"x": 1,\n"properties": {\n"a/b": {\n"type": 1}}}';
+    const lined = linedFaults(nested, schema, '/schema');
+    assert.deepEqual(
+      [lined?.detail, lined?.reasons],
+      ['', nested.reasons.map((one, at) => `Line ${[4, 1][at]}: ${one}`)],
+    );
+    assert.equal(linedFaults(problem, '{', '/data'), problem);
   });
 
   it('stay together if there is no form', () => {

@@ -4,7 +4,8 @@
  */
 import { type PlacedFaults, type Problem, placedFaults } from '../problem.ts';
 import { text } from '../text.ts';
-import { elementsOf, isInteger, isNumber, membersOf, withMember } from './json-text.ts';
+import { elementsOf, isInteger, isNumber, lineOf, membersOf, withMember } from './json-text.ts';
+import { objectFault } from './record.ts';
 import type { SchemaField } from './schema.ts';
 
 const say = text.data.form;
@@ -146,6 +147,30 @@ export function formFaults(
     const words = reason.slice(place.length).replace(/^\/(\d+)/, (_, at) => say.item(Number(at) + 1));
     return { place, words: words.trim() };
   });
+}
+
+/** Of a name in a pointer; the message behind it is no name. */
+const MAX_NAME_WORDS = 10;
+
+const pathOf = (pointer: string): readonly string[] =>
+  pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+
+/** For a text instead of a form: each reason with its line. `at`: the pointer to the text in the request. */
+export function linedFaults(problem: Problem | undefined, json: string, at: string): Problem | undefined {
+  if (problem === undefined || problem.reasons.length === 0 || objectFault(json) !== '') return problem;
+  const reasons = problem.reasons.map((reason) => {
+    if (!reason.startsWith(at)) return reason;
+    const words = reason.slice(at.length).split(' ').slice(0, MAX_NAME_WORDS);
+    // A name may have spaces: the longest that is in the text is meant.
+    const lines = words.map((_, last) => lineOf(json, pathOf(words.slice(0, last + 1).join(' '))));
+    const { line } = lines.findLast(({ isFound }) => isFound) ?? lines[0] ?? { line: 1 };
+    return say.atLine(line, reason);
+  });
+  // The detail repeats a single reason, or counts them.
+  return { ...problem, detail: '', reasons };
 }
 
 function pointersOf(fields: readonly SchemaField[], at: string): readonly string[] {

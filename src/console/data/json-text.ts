@@ -15,15 +15,28 @@ export function membersOf(json: string): ReadonlyMap<string, string> {
 
 /** The values of a list, each as its text. `json`: a valid JSON list. */
 export function elementsOf(json: string): readonly string[] {
-  const elements: string[] = [];
-  let at = afterSpace(json, afterSpace(json, 0) + 1);
-  while (at < json.length && json[at] !== ']') {
-    const end = afterValue(json, at);
-    elements.push(json.slice(at, end));
-    // Behind the comma, or the bracket.
-    at = afterSpace(json, afterSpace(json, end) + 1);
+  return scanList(json).map(({ start, end }) => json.slice(start, end));
+}
+
+/** The line of the value at the path; of the innermost value around it if there is none. `json`: valid. */
+export function lineOf(json: string, path: readonly string[]): { readonly line: number; readonly isFound: boolean } {
+  let from = 0;
+  let depth = 0;
+  let value = json;
+  for (const part of path) {
+    const inner = innerOf(value, part);
+    if (inner === undefined) break;
+    depth += 1;
+    from += inner.start;
+    value = value.slice(inner.start, inner.end);
   }
-  return elements;
+  return { line: json.slice(0, from).split('\n').length, isFound: depth === path.length };
+}
+
+function innerOf(json: string, part: string): Pick<Member, 'start' | 'end'> | undefined {
+  const first = json[afterSpace(json, 0)];
+  if (first === '{') return scan(json).findLast(({ name }) => name === part);
+  return first === '[' ? scanList(json)[Number(part)] : undefined;
 }
 
 /** The object with one member set; undefined: without it. */
@@ -69,6 +82,18 @@ function scan(json: string): readonly Member[] {
     at = afterSpace(json, afterSpace(json, end) + 1);
   }
   return members;
+}
+
+function scanList(json: string): readonly Pick<Member, 'start' | 'end'>[] {
+  const elements: Pick<Member, 'start' | 'end'>[] = [];
+  let start = afterSpace(json, afterSpace(json, 0) + 1);
+  while (start < json.length && json[start] !== ']') {
+    const end = afterValue(json, start);
+    elements.push({ start, end });
+    // Behind the comma, or the bracket.
+    start = afterSpace(json, afterSpace(json, end) + 1);
+  }
+  return elements;
 }
 
 const isSpace = (char: string | undefined): boolean => char !== undefined && ' \t\r\n'.includes(char);

@@ -8,6 +8,7 @@ import {
   controlOf,
   faultOf,
   formFaults,
+  linedFaults,
   orNone,
   pointerTo,
   rawOf,
@@ -40,18 +41,29 @@ interface Editing {
 }
 
 /** A form by the schema of a dictionary. `others`: pointers of its fields beside those of the data. */
-export function useSchemaForm(dictionary: string, problem: Problem | undefined, others: readonly string[]) {
+export function useSchemaForm(
+  dictionary: string,
+  problem: Problem | undefined,
+  others: readonly string[],
+  value: string,
+) {
   const about = useLoaded<Dictionary>(dictionaryPath(dictionary), 0);
   const [editor, onEditor] = useKept('lineside.data.editor', editors);
   const isLoaded = about.value !== undefined || about.problem !== undefined;
   const fields = useMemo(() => (isLoaded ? fieldsOf(about.value?.schema) : undefined), [isLoaded, about.value]);
   // In the text there is no field that a fault could stand at.
-  const { at, rest } = formFaults(problem, editor === 'form' ? (fields ?? []) : [], others);
+  const shown = editor === 'form' ? (fields ?? []) : [];
+  const { at, rest } = formFaults(problem, shown, others);
   const form = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (problem !== undefined) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
   }, [problem]);
-  return { at, rest, form, editing: { fields, editor, onEditor, faults: at } satisfies Editing };
+  return {
+    at,
+    rest: shown.length > 0 ? rest : linedFaults(rest, value, '/data'),
+    form,
+    editing: { fields, editor, onEditor, faults: at } satisfies Editing,
+  };
 }
 
 export function DataEditor(

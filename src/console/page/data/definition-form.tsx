@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Dictionary } from '../../../shared/gen/http.ts';
-import { formFaults } from '../../data/form.ts';
+import { formFaults, linedFaults } from '../../data/form.ts';
 import { dictionaryPath, isWider, objectFault, recordBody, scopes } from '../../data/record.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
@@ -38,7 +38,7 @@ export function DefinitionForm(props: {
   const [isConfirmed, setConfirmed] = useState(false);
   const [tried, setTried] = useState(false);
   const doing = useDoing();
-  const { at, rest } = formFaults(doing.problem, [], ['/name', '/title', '/scope', '/schema']);
+  const { at, rest } = formFaults(doing.problem, [], ['/name', '/title', '/scope']);
   const fault = before !== undefined || schema.trim() === '' ? '' : objectFault(schema);
   const asksToConfirm = before !== undefined && isWider(scope, before.scope);
   const submit = (): void => {
@@ -57,7 +57,12 @@ export function DefinitionForm(props: {
       onDiscard={typing.forget}
       onClose={props.onClose}
     >
-      <Form doing={{ ...doing, problem: rest }} action={text.data.save} acting={text.data.saving} onSubmit={submit}>
+      <Form
+        doing={{ ...doing, problem: linedFaults(rest, schema, '/schema') }}
+        action={text.data.save}
+        acting={text.data.saving}
+        onSubmit={submit}
+      >
         {typing.note}
         {before === undefined && (
           <TextField
@@ -79,7 +84,7 @@ export function DefinitionForm(props: {
           <JsonField
             label={say.schema}
             hint={say.schemaHint}
-            fault={at.get('/schema') ?? (tried ? fault : '')}
+            fault={tried ? fault : ''}
             value={schema}
             onChange={(typed) => typing.change({ schema: typed })}
           />

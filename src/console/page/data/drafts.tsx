@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Draft } from '../../../shared/gen/http.ts';
-import { formFaults } from '../../data/form.ts';
+import { linedFaults } from '../../data/form.ts';
 import { dictionaryPath, objectFault, recordBody } from '../../data/record.ts';
 import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
@@ -143,7 +143,6 @@ function DraftForm(props: {
   const [tried, setTried] = useState(false);
   const doing = useDoing();
   const fault = objectFault(schema);
-  const { at, rest } = formFaults(doing.problem, [], ['/schema']);
   const submit = (): void => {
     setTried(true);
     if (fault !== '') return;
@@ -156,12 +155,17 @@ function DraftForm(props: {
   };
   return (
     <Dialog title={say.makeTitle} typed={typing.isTyped} onDiscard={typing.forget} onClose={props.onClose}>
-      <Form doing={{ ...doing, problem: rest }} action={text.data.save} acting={text.data.saving} onSubmit={submit}>
+      <Form
+        doing={{ ...doing, problem: linedFaults(doing.problem, schema, '/schema') }}
+        action={text.data.save}
+        acting={text.data.saving}
+        onSubmit={submit}
+      >
         {typing.note}
         <JsonField
           label={say.schema}
           hint={say.schemaHint}
-          fault={at.get('/schema') ?? (tried ? fault : '')}
+          fault={tried ? fault : ''}
           value={schema}
           onChange={(typed) => typing.change({ schema: typed })}
         />

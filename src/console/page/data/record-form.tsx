@@ -47,6 +47,7 @@ export function RecordForm(props: {
     dictionary,
     doing.problem,
     key === undefined ? ['/businessKey'] : [],
+    data,
   );
   const fault = objectFault(data);
   const isConflict = newest !== undefined && base !== String(newest.version);
