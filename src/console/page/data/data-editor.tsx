@@ -1,6 +1,6 @@
 /** The data of a record, as the fields of its schema or as JSON: two views of one text. */
 import type { JSX } from 'preact';
-import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Dictionary } from '../../../shared/gen/http.ts';
 import {
   changedObject,
@@ -55,7 +55,8 @@ export function useSchemaForm(
   const shown = editor === 'form' ? (fields ?? []) : [];
   const { at, rest } = formFaults(problem, shown, others);
   const form = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Together with the fault: a key press after it is meant for the field.
+  useLayoutEffect(() => {
     if (problem !== undefined) form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus();
   }, [problem]);
   return {
