@@ -35,6 +35,7 @@ echo "$words" >>'${dir}/calls'
 while [ -e '${dir}/wait' ]; do sleep 0.01; done
 for last; do :; done
 [ ! -e '${dir}/link' ] || ln -s '${dir}/link' "$last"
+while [ -e '${dir}/fills' ]; do echo more >>"$last"; done
 [ ! -e '${dir}/file' ] || cp '${dir}/file' "$last"
 cat '${dir}/says' 2>/dev/null || echo '[]'
 [ ! -e '${dir}/fails' ] || { cat '${dir}/fails' >&2; exit 1; }
@@ -43,6 +44,8 @@ cat '${dir}/says' 2>/dev/null || echo '[]'
 async function startHelper(t: TestContext, options: Partial<AdminOptions> = {}) {
   const dir = temporaryDirectory(t);
   const at = (name: string): string => join(dir, name);
+  // Of a helper that was killed.
+  mkdirSync(at('state/files/.file.new'), { recursive: true });
   const tokensFile = at('tokens.json');
   const token = (name: string, ...of: string[]) => addToken(tokensFile, name, of, new Date(0));
   const admin = token('chief', 'admin');
@@ -121,6 +124,7 @@ test('every command line that is run is one of the list, whatever verbs and argu
     /^systemctl --no-block restart lineside\.service$/,
     /^lineside doctor --json$/,
     /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,
+    /^lineside backup --json --no-keys( --no-log)? \/\S+\/state\/files\/file$/,
   ];
   const odd = fc.oneof(
     fc.constantFrom(
@@ -143,6 +147,7 @@ test('every command line that is run is one of the list, whatever verbs and argu
   const args = fc.oneof(
     fc.constant({}),
     fc.record({ name }),
+    fc.record({ log: fc.oneof(fc.boolean(), odd) }),
     fc.record({ name, roles: fc.oneof(fc.array(fc.oneof(fc.constantFrom(...roles), odd), { maxLength: 9 }), odd) }),
     fc.dictionary(fc.oneof(fc.constantFrom('name', 'roles', '--config', '__proto__', 'file'), fc.string()), odd),
     fc.jsonValue(),
@@ -159,7 +164,7 @@ test('every command line that is run is one of the list, whatever verbs and argu
       const lines = calls()
         .slice(ran)
         .map((words) => words.join(' '));
-      const isRun = lines.length === 1 && ('done' in answer || lines[0]?.includes('support-bundle'));
+      const isRun = lines.length === 1 && ('done' in answer || /support-bundle|backup/.test(lines[0] ?? ''));
       assert.ok('done' in answer ? lines.length === 1 : lines.length === 0 || isRun, JSON.stringify(answer));
       for (const line of lines)
         assert.ok(
@@ -255,7 +260,7 @@ test('the audit has the caller, the verb and its outcome, before and after; with
 });
 
 test('a file is sent whole and nothing of it stays; a link in its place is not followed', async (t) => {
-  const { path, at, admin, ask } = await startHelper(t);
+  const { path, at, admin, ask, audit } = await startHelper(t);
   const content = Buffer.alloc(300_000, 'abc\n');
   writeFileSync(at('file'), content);
   const request = `${JSON.stringify({ verb: 'support-bundle', token: admin, args: {} })}\n`;
@@ -271,6 +276,16 @@ test('a file is sent whole and nothing of it stays; a link in its place is not f
   await until('it to be sent', async () => codeOf(await ask('support-bundle')) === 'CONFLICT');
   assert.deepEqual(await ask('tokens.list'), { done: [] });
   assert.equal((await answered(slow)).rest.length, large.length);
+
+  // The caller goes away while the command writes: nothing of it stays, and it does not write on.
+  writeFileSync(at('fills'), '');
+  const leaving = begin(path, request);
+  await until('it to write', () => existsSync(at('state/files/file')));
+  leaving.destroy();
+  await until('it to be removed', () => !existsSync(at('state/files')));
+  await until('the audit', () => audit().at(-1)?.['outcome'] === 'aborted: the caller disconnected');
+  assert.deepEqual(readdirSync(at('state')), ['audit.jsonl']);
+  rmSync(at('fills'));
 
   mkdirSync(at('outside'));
   writeFileSync(at('outside/kept'), 'kept');

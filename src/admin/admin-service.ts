@@ -98,6 +98,8 @@ export class AdminService {
     mkdirSync(stateDir, { recursive: true, mode: 0o700 });
     this.#audit = new AuditFile(stateDir, clock);
     this.#filesDir = join(stateDir, 'files');
+    // Of a helper that was killed.
+    rmSync(this.#filesDir, { recursive: true, force: true });
     this.#server = createServer((socket) => void this.#serve(socket));
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
@@ -382,8 +384,12 @@ function run(
       if (texts[name].length > MAX_OUTPUT_BYTES) child.kill('SIGKILL');
     });
   }
-  child.once('error', reject);
-  child.once('close', (status) => resolve({ status: status ?? -1, ...texts }));
+  let failure: Error | undefined;
+  child.once('error', (error) => (failure = error));
+  // Not before: what it wrote is removed then, and it must not write on.
+  child.once('close', (status) =>
+    failure === undefined ? resolve({ status: status ?? -1, ...texts }) : reject(failure),
+  );
   return promise;
 }
 

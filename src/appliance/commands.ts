@@ -259,23 +259,28 @@ function addBackup(program: Command, { io, warn }: LocalShell, version: string):
     .argument('<file>', 'where the backup is written')
     .description('log, reference data, configuration and identity into one file, beside the running service')
     .option('--no-log', 'without the serial log')
+    .option('--no-keys', 'without identity, private keys and secrets: a restore leaves those that the box has')
     .option(...configOption)
+    .option('--json', 'print JSON for scripts')
     .addHelpText(
       'after',
-      '\nThe file holds private keys and tokens: a person who has it can be this box.\n\nExamples:\n  sudo lineside backup /media/stick/box-7.backup\n  sudo lineside backup --no-log /media/stick/box-7.backup\n',
+      '\nUnless --no-keys is given, the file holds private keys: a person who has it can be this box.\n\nExamples:\n  sudo lineside backup /media/stick/box-7.backup\n  sudo lineside backup --no-log /media/stick/box-7.backup\n',
     )
-    .action(async (file: string, options: { log: boolean; config?: string }) => {
+    .action(async (file: string, options: { log: boolean; keys: boolean; config?: string; json?: true }) => {
       const { makeBackup } = await import('./backup/backup.ts');
       const list = await makeBackup({
         out: file,
         paths: dataPaths(options.config, io.env, warn),
         withLog: options.log,
+        withKeys: options.keys,
         version,
         nowMs: io.clock.wallMs(),
-        onProgress: tenths(io.stderr),
+        onProgress: options.json === true ? () => undefined : tenths(io.stderr),
       });
       const bytes = list.files.reduce((all, one) => all + one.bytes, 0);
-      io.stdout.write(`${file}: ${list.files.length} files of ${list.deviceId}, ${bytes} bytes, read back and sound\n`);
+      const text = `${file}: ${list.files.length} files of ${list.deviceId}, ${bytes} bytes, read back and sound\n`;
+      const { files, ...about } = list;
+      io.stdout.write(options.json === true ? `${JSON.stringify({ ...about, files: files.length, bytes })}\n` : text);
     });
 }
 

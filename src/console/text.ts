@@ -1055,6 +1055,22 @@ export const text = {
       bundleSaved:
         'The support bundle was given to the browser. It has no secrets and no data; read it before you send it.',
     },
+    backup: {
+      title: 'Backup',
+      about:
+        'One file with the configuration, the tokens (only their hashes), the reference data and the serial log. It has no private keys and no passwords: "sudo lineside backup" on the box makes a backup with them.',
+      withLog: 'with the serial log',
+      run: 'Get a backup',
+      running: 'Getting the backup…',
+      making: 'The box makes the backup. This takes some minutes if the log is large.',
+      progress: 'Backup received',
+      soFar: (bytes: string, of: string) => `${bytes} of ${of}`,
+      saved: (size: string, name: string) => `${size} were saved as ${name}.`,
+      cancelled: 'Cancelled: nothing was saved.',
+      tooLarge: 'The backup is too large for this browser',
+      tooLargeHint:
+        'Leave the serial log out, use a Chromium browser over HTTPS, or run "sudo lineside backup" on the box.',
+    },
     audit: {
       title: 'Audit',
       none: 'There are no records.',

@@ -78,12 +78,13 @@ export function inDatabase(file: string, sql: string): unknown {
 }
 
 /** As `lineside backup` does it. */
-export async function backUp(where: Site, withLog = true): Promise<void> {
+export async function backUp(where: Site, withLog = true, withKeys = true): Promise<void> {
   const paths = dataPaths(where.configFile, {}, () => undefined);
   await makeBackup({
     out: where.file,
     paths,
     withLog,
+    withKeys,
     version: '1.0.0',
     nowMs: 1_800_000_000_000,
     onProgress: () => undefined,

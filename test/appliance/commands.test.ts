@@ -44,6 +44,8 @@ test('backup, its list with tar, and restore', async (t) => {
     [0, true],
     made.stderr,
   );
+  const keyless = await run('backup', '--json', '--no-keys', '--no-log', `${where.file}.2`, ...config);
+  assert.deepEqual([JSON.parse(keyless.stdout).format, keyless.stderr], ['lineside-backup 1 without keys', '']);
   const { stdout, stderr } = spawnSync('tar', ['tf', where.file], { encoding: 'utf8' });
   assert.equal(stderr, '');
   for (const name of ['etc/secrets/hub/kafka.password', 'line/log.db', 'hub/refdata.db', 'manifest.json']) {

@@ -393,6 +393,31 @@ function keep({ dir }: Site): () => void {
   };
 }
 
+test('a backup without keys has none, whatever they are called, and a restore leaves those of the box', async (t) => {
+  const dir = temporaryDirectory(t);
+  const where = siteIn(dir);
+  fill(where, 'one');
+  appendFileSync(where.configFile, `[auth]\ntokens_file = ${JSON.stringify(join(where.etc, 'tokens.json'))}\n`);
+  const certificate = '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n';
+  writeFileSync(join(where.etc, 'kafka-ca.pem'), certificate);
+  const key = '-----BEGIN PRIVATE KEY-----\nHIDDEN-KEY\n-----END PRIVATE KEY-----\n';
+  const secrets = { 'both.pem': certificate + key, 'password.txt': 'HIDDEN-WORD', 'identity.json': '{}' };
+  for (const [name, content] of Object.entries(secrets)) writeFileSync(join(where.etc, name), content);
+  mkdirSync(join(where.etc, 'ca'));
+  writeFileSync(join(where.etc, 'ca/ca.key'), key);
+  await backUp(where, true, false);
+  const content = readFileSync(where.file, 'latin1');
+  assert.doesNotMatch(content, /HIDDEN|kafka\.password|webhooks\.key|ca\.key/);
+  assert.match(content, /etc\/kafka-ca\.pem/);
+  fill(where, 'two');
+  rmSync(join(where.etc, 'kafka-ca.pem'));
+  restore(where);
+  // Configuration, tokens, secrets, the state of the line, the webhooks' key, both databases.
+  assert.deepEqual(statesOf(where), ['one', 'one', 'two', 'one', 'two', 'one', 'one']);
+  const names = ['both.pem', 'ca', 'identity.json', 'kafka-ca.pem', 'lineside.toml', 'password.txt', 'secrets'];
+  assert.deepEqual(readdirSync(where.etc).sort(), [...names, 'tokens.json']);
+});
+
 /** Restores until the nth step; the last one that was begun. */
 function cutAt({ dir }: Site, nth: number): { signal: string | null; last: string } {
   const { signal, steps } = killedAt(

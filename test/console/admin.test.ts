@@ -1,12 +1,12 @@
 /** Administration in a real browser, at the built product with its helper, which systemd's part is played to. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MAIN, NODE, temporaryDirectory } from '../e2e/daemon.ts';
-import { assertAccessible, browserMissing, closePages } from './browser.ts';
+import { assertAccessible, browserMissing, closePages, downloadsOf } from './browser.ts';
 import { type Product, startProduct } from './product.ts';
 
 describe('the console: administration', { skip: browserMissing }, () => {
@@ -15,7 +15,9 @@ describe('the console: administration', { skip: browserMissing }, () => {
   let product: Product;
   let helper: ChildProcess;
   before(async () => {
-    product = await startProduct({ http: { admin_socket: socket } }, dir);
+    // A backup has the whole directory of the configuration.
+    const data = { dir: join(dir, 'data'), runtime_dir: join(dir, 'run') };
+    product = await startProduct({ http: { admin_socket: socket }, data }, join(dir, 'etc'));
     mkdirSync(join(dir, 'state'));
     const launcher = resolve(import.meta.dirname, '../e2e/activate.py');
     const command = [NODE, MAIN, 'admin-service', '--config', product.box.configFile];
@@ -71,6 +73,18 @@ describe('the console: administration', { skip: browserMissing }, () => {
     await assertAccessible(opened, 'administration, phone');
     await opened.click('button', 'Get the support bundle');
     await opened.sees('The support bundle was given to the browser.');
+
+    const downloads = await downloadsOf(opened);
+    await opened.click('button', 'Get a backup');
+    await opened.sees(/KiB were saved as .*\.backup\./, 'main');
+    await until('the backup', () => readdirSync(downloads).some((name) => name.endsWith('.backup')));
+    const [backup = ''] = readdirSync(downloads).filter((name) => name.endsWith('.backup'));
+    const listed = execFileSync('tar', ['tf', join(downloads, backup)], { encoding: 'utf8' })
+      .trim()
+      .split('\n');
+    assert.ok(listed.includes('hub/refdata.db') && listed.includes('line/log.db'), listed.join());
+    assert.ok(!listed.includes('hub/webhooks.key'), listed.join());
+    assert.deepEqual(readdirSync(join(dir, 'state')), ['audit.jsonl']);
 
     const watcher = await product.enter('watcher', '#/admin');
     await watcher.find('link', 'Health');

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import puppeteer, { type Browser, type ElementHandle, type HTTPRequest, type Page } from 'puppeteer-core';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { ROOT } from '../e2e/daemon.ts';
+import { ROOT, temporaryDirectory } from '../e2e/daemon.ts';
 
 type Kind = 'chrome' | 'firefox';
 const programs: Readonly<Record<Kind, string | undefined>> = {
@@ -293,4 +293,18 @@ export async function assertAccessible({ page }: Opened, what: string): Promise<
   assert.deepEqual(found, [], `${what}: axe`);
   const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wider <= 0, `${what}: ${wider} px wider than the screen`);
+}
+
+/** A folder for the page's downloads, as in a browser without a dialog for files. */
+export async function downloadsOf({ page }: Opened): Promise<string> {
+  const downloadPath = temporaryDirectory();
+  const { id } = page.browserContext();
+  const session = await page.browser().target().createCDPSession();
+  await session.send('Browser.setDownloadBehavior', {
+    behavior: 'allow',
+    downloadPath,
+    ...(id !== undefined && { browserContextId: id }),
+  });
+  await page.evaluate(() => Reflect.deleteProperty(globalThis, 'showSaveFilePicker'));
+  return downloadPath;
 }

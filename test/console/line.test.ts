@@ -9,8 +9,16 @@ import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import { revokeToken } from '../../src/shared/auth/token-file.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { temporaryDirectory } from '../e2e/daemon.ts';
-import { assertAccessible, browserMissing, closePages, forgive, LIMIT_MS, type Opened, openPage } from './browser.ts';
+import {
+  assertAccessible,
+  browserMissing,
+  closePages,
+  downloadsOf,
+  forgive,
+  LIMIT_MS,
+  type Opened,
+  openPage,
+} from './browser.ts';
 import {
   lastingPort,
   logRaw,
@@ -434,20 +442,6 @@ async function rowCount(opened: Opened, count: number): Promise<void> {
     async () => (await opened.page.$('.rows')) !== null && (await countOf(opened)) === count,
     LIMIT_MS,
   );
-}
-
-/** A folder for the page's downloads, as in a browser without a dialog for files. */
-async function downloadsOf({ page }: Opened): Promise<string> {
-  const downloadPath = temporaryDirectory();
-  const { id } = page.browserContext();
-  const session = await page.browser().target().createCDPSession();
-  await session.send('Browser.setDownloadBehavior', {
-    behavior: 'allow',
-    downloadPath,
-    ...(id !== undefined && { browserContextId: id }),
-  });
-  await page.evaluate(() => Reflect.deleteProperty(globalThis, 'showSaveFilePicker'));
-  return downloadPath;
 }
 
 /** Sets HTML from text, a style in HTML, and asks another host. */

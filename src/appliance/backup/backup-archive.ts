@@ -13,7 +13,7 @@ import { type Measured, measured, sha256 } from '../hash.ts';
 import { Cursor, isPlainPath, type TarEntry, tarEntries } from '../tar.ts';
 
 export interface BackupList {
-  /** backupFormat of the lineside that made it. */
+  /** backupFormat or keylessFormat of the lineside that made it. */
   readonly format: string;
   /** Of the lineside that made it. */
   readonly version: string;
@@ -34,6 +34,8 @@ export const listName = 'manifest.json';
 /** The list cannot contain its own hash. */
 export const listHashName = 'manifest.sha256';
 export const backupFormat = 'lineside-backup 1';
+/** Without keys and secrets: a restore leaves those that the box has. Another name, so that an earlier lineside does not remove them. */
+export const keylessFormat = 'lineside-backup 1 without keys';
 /** In each directory whose files a restore replaces: new files, old files and the journal. Never in a backup. */
 export const restoreDirName = '.restore';
 /** What the set-up remembers of the card that is in this box: a restored one keeps its own. */
@@ -123,7 +125,7 @@ function readList(text: string, hash: string): BackupList {
   // Its fields may still have any type.
   const list = objectIn(bytes.toString('utf8')) as BackupList | undefined;
   if (list === undefined) throw malformed('its list is not valid');
-  if (list.format !== backupFormat) {
+  if (list.format !== backupFormat && list.format !== keylessFormat) {
     throw new LinesideError('UNSUPPORTED', `the backup is of format ${JSON.stringify(list.format)}`, {
       hint: 'It was made by a newer lineside: install that version first.',
     });
@@ -181,6 +183,21 @@ export function etcEntries(etcDir: string): SourceFile[] {
         group: groupOf(stat.gid),
       };
     });
+}
+
+/** Of etc/, what may leave the box over the network: what is known to be no secret. Directories hold the identity, keys and passwords. */
+export function withoutKeys(entries: readonly SourceFile[], known: readonly string[]): SourceFile[] {
+  return entries.filter(({ path, source, isDirectory }) => {
+    const name = path.slice('etc/'.length);
+    if (isDirectory || name.includes('/')) return false;
+    return known.includes(name) || isCertificates(readFileSync(source, 'latin1'));
+  });
+}
+
+/** Nothing but certificates (PEM), and comments between them. */
+function isCertificates(text: string): boolean {
+  const kinds = [...text.matchAll(/-----BEGIN ([^-]*)-----/g)].map(([, kind]) => kind);
+  return kinds.length > 0 && kinds.every((kind) => kind === 'CERTIFICATE');
 }
 
 /** Users or groups of this machine by their numbers: the first name of each, '' if no tar file can hold it. */

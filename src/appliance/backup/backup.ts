@@ -15,11 +15,13 @@ import {
   backupFormat,
   dataFiles,
   etcEntries,
+  keylessFormat,
   type ListedFile,
   listHashName,
   listName,
   type SourceFile,
   verifyBackup,
+  withoutKeys,
 } from './backup-archive.ts';
 import type { DataPaths } from './data-paths.ts';
 
@@ -27,6 +29,8 @@ export interface BackupOptions {
   readonly out: string;
   readonly paths: DataPaths;
   readonly withLog: boolean;
+  /** false: without identity, private keys and secrets, for a file that leaves the box over the network. */
+  readonly withKeys: boolean;
   readonly version: string;
   readonly nowMs: number;
   readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
@@ -45,7 +49,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupList> {
     if (!existsSync(dir)) throw new LinesideError('NOT_FOUND', `cannot make a backup: there is no directory ${dir}`);
   }
   const databases = databasesIn(options);
-  const small = [...etcEntries(options.paths.etcDir), ...smallFiles(options.paths)];
+  const small = smallFiles(options);
   // Of a backup that was cut short.
   rmSync(work, { recursive: true, force: true });
   checkSpace(out, databases, small);
@@ -79,7 +83,7 @@ async function write(
   small: readonly SourceFile[],
   options: BackupOptions,
 ): Promise<BackupList> {
-  const { version, nowMs, paths, onProgress } = options;
+  const { version, nowMs, paths, withKeys, onProgress } = options;
   const mtimeS = Math.floor(nowMs / 1000);
   using archive = opened(path, 'wx', fileMode);
   const { fd } = archive;
@@ -93,7 +97,14 @@ async function write(
     rmSync(copy);
   }
   const createdAt = instantOfMs(nowMs);
-  const list = { format: backupFormat, version, createdAt, deviceId: paths.deviceId, schema, files };
+  const list = {
+    format: withKeys ? backupFormat : keylessFormat,
+    version,
+    createdAt,
+    deviceId: paths.deviceId,
+    schema,
+    files,
+  };
   endArchive(fd, list, mtimeS);
   return list;
 }
@@ -134,14 +145,17 @@ function writeEntry(fd: number, entry: TarEntry, content: Iterable<Buffer>): voi
   for (const piece of tarEntryPieces(entry, content)) writeWhole(fd, piece);
 }
 
-function smallFiles({ lineDir, keyFile, etcDir }: DataPaths): SourceFile[] {
+function smallFiles({ paths, withKeys }: BackupOptions): SourceFile[] {
+  const { lineDir, keyFile, etcDir, publicFiles } = paths;
+  const etc = etcEntries(etcDir);
   const places: [string, string][] = [[dataFiles.lineState, join(lineDir, 'line-state.json')]];
   // In etc/ already where the configuration puts it there.
-  if (!keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
-  return places.flatMap(([path, source]) => {
+  if (withKeys && !keyFile.startsWith(`${etcDir}/`)) places.push([dataFiles.key, keyFile]);
+  const data = places.flatMap(([path, source]) => {
     const stat = statOf(source);
     return stat === undefined ? [] : [{ ...plainFile(path, stat.size, Math.floor(stat.mtimeMs / 1000)), source }];
   });
+  return [...(withKeys ? etc : withoutKeys(etc, publicFiles)), ...data];
 }
 
 /** undefined if it does not exist. Throws UNSUPPORTED for a pipe and the like, whose reader would wait. */

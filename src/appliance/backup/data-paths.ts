@@ -1,5 +1,5 @@
 /** Where on this machine lie the things that a backup holds. */
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { hubDirOf, type Loaded, loadText, loadTolerant } from '../../shared/config/load.ts';
 import type { Environment } from '../../shared/config/parse.ts';
@@ -13,6 +13,8 @@ export interface DataPaths {
   /** refdata.db. */
   readonly hubDir: string;
   readonly keyFile: string;
+  /** Names in etcDir of what holds no secret: the configuration, and the tokens, of which only hashes are kept. */
+  readonly publicFiles: readonly string[];
   readonly deviceId: string;
 }
 
@@ -22,7 +24,7 @@ const neededKeys = ['data.dir', 'webhooks.key_file', 'device.id'];
 export function dataPaths(configFile: string | undefined, env: Environment, warn: (warning: string) => void) {
   const looked = loadTolerant(configFile, env, neededKeys);
   if (looked.warning !== '') warn(looked.warning);
-  return dataPathsIn(looked, dirname(configFileOf(configFile, env)));
+  return dataPathsIn(looked, configFileOf(configFile, env));
 }
 
 /**
@@ -30,8 +32,7 @@ export function dataPaths(configFile: string | undefined, env: Environment, warn
  * made the file would choose which files root replaces.
  */
 export function allowedPaths(configFile: string, env: Environment): DataPaths[] {
-  const etcDir = dirname(configFile);
-  const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'locate'), etcDir);
+  const usual = dataPathsIn(loadText({ file: configFile, text: undefined }, env, 'locate'), configFile);
   try {
     return [dataPaths(configFile, env, () => undefined), usual];
   } catch {
@@ -45,8 +46,9 @@ export function configFileOf(named: string | undefined, env: Environment): strin
   return resolve(named ?? env['LINESIDE_CONFIG'] ?? etc.config);
 }
 
-/** `etcDir`: the directory that the configuration file is, or will be, in. */
-export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, etcDir: string): DataPaths {
+/** `configFile`: where the configuration is, or will be. */
+export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'settings'>, configFile: string): DataPaths {
+  const etcDir = dirname(configFile);
   const lineDir = config.data.dir;
   const hubDir = hubDirOf({ config, settings });
   const { keyFile } = config.webhooks;
@@ -62,6 +64,9 @@ export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'setti
     lineDir,
     hubDir,
     keyFile: settings.get('webhooks.key_file')?.source === 'default' ? join(hubDir, 'webhooks.key') : keyFile,
+    publicFiles: [configFile, config.auth.tokensFile]
+      .filter((file) => dirname(resolve(file)) === resolve(etcDir))
+      .map((file) => basename(file)),
     deviceId: config.device.id,
   };
 }

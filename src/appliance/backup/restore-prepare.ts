@@ -24,7 +24,7 @@ import { asOwnerOf, demandRoom, readDifferently, syncPath, writeSynced } from '.
 import { hashed } from '../hash.ts';
 import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
 import { withDeviceId } from '../toml-text.ts';
-import { dataFiles, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
+import { dataFiles, keylessFormat, restoreDirName, setupDirName, type Verified } from './backup-archive.ts';
 import { allowedPaths, type DataPaths, dataPathsIn } from './data-paths.ts';
 import { type Move, preparedPath } from './restore-swap.ts';
 
@@ -93,7 +93,8 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   }
   for (const dir of begun) asOwnerOf(dir, () => syncTree(join(dir, restoreDirName)));
   onStep('prepared');
-  return { paths, moves: [...dataMoves(data, paths), ...etcMoves(etcDir)] };
+  const keepsOthers = verified.list.format === keylessFormat;
+  return { paths, moves: [...dataMoves(data, paths), ...etcMoves(etcDir, keepsOthers)] };
 }
 
 /** The restored configuration names the data directories, and keeps the name that the box had. */
@@ -101,7 +102,7 @@ function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
   const path = join(preparedPath(etcDir), basename(configFile));
   const { deviceId } = verified.list;
   const text = (): string | undefined => (existsSync(path) ? readFileSync(path, 'utf8') : undefined);
-  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'locate'), etcDir);
+  const read = (): DataPaths => dataPathsIn(loadText({ file: path, text: text() }, env, 'locate'), configFile);
   let paths = read();
   if (paths.deviceId !== deviceId) {
     // Made from the machine's own id where the file names none, and this is another machine or another card.
@@ -168,10 +169,10 @@ function dataMoves(data: readonly TarEntry[], paths: DataPaths): Move[] {
   return [...companions, ...moves];
 }
 
-/** The directory gets its old content: files that were added since are removed. */
-function etcMoves(etcDir: string): Move[] {
+/** The directory gets its old content: files that were added since are removed, unless the backup has only a part (`keepsOthers`). */
+function etcMoves(etcDir: string, keepsOthers: boolean): Move[] {
   const prepared = readdirSync(preparedPath(etcDir));
-  const names = new Set([...readdirSync(etcDir), ...prepared]);
+  const names = new Set([...(keepsOthers ? [] : readdirSync(etcDir)), ...prepared]);
   names.delete(restoreDirName);
   names.delete(setupDirName);
   // A command may be waiting for it.

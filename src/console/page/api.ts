@@ -44,10 +44,20 @@ export class Api {
 
   /** An answer without an end, piece by piece. */
   async stream(path: string, signal: AbortSignal): Promise<AsyncIterable<string>> {
+    return pieces((await this.#body(path, signal)).body.pipeThrough(new TextDecoderStream()));
+  }
+
+  /** A file piece by piece; it fails if the file is cut short. The box limits how long it takes to make the file. */
+  async download(path: string, signal: AbortSignal) {
+    const { headers, body } = await this.#body(path, signal);
+    return { ofBytes: Number(headers.get('content-length')), pieces: pieces(body) };
+  }
+
+  async #body(path: string, signal: AbortSignal) {
     const response = await fetch(path, { ...plain, headers: this.#headers(), signal });
     if (!response.ok) throw await this.#refusal(response);
     if (response.body === null) throw new ProblemError(localProblem(say.problems.emptyAnswer, path));
-    return pieces(response.body);
+    return { headers: response.headers, body: response.body };
   }
 
   async #ask(method: string, path: string, asked: Asked): Promise<Response> {
@@ -86,8 +96,8 @@ const plain = { credentials: 'omit', cache: 'no-store', redirect: 'error' } as c
 /** A header has bytes, which a browser wants as characters up to 255. */
 const utf8Header = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
 
-async function* pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncIterable<string> {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+async function* pieces<T>(body: ReadableStream<T>): AsyncIterable<T> {
+  const reader = body.getReader();
   try {
     for (;;) {
       const { done, value } = await reader.read();

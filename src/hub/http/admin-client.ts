@@ -44,8 +44,13 @@ export class AdminClient {
     verb: Name,
     authorization: string | undefined,
     args: ArgsOf<Name>,
+    gone: AbortSignal,
   ): Promise<SentFile> {
     const socket = connect(this.#path);
+    // The helper stops the verb, and removes what it made.
+    const stop = (): void => void socket.destroy(new LinesideError('NOT_READY', 'the client disconnected'));
+    gone.addEventListener('abort', stop, { once: true });
+    if (gone.aborted) stop();
     try {
       const { bytes, rest } = await this.#ask(socket, verb, authorization, args);
       if (bytes === undefined) throw new LinesideError('INTERNAL', 'the administration helper sent no file');

@@ -7,9 +7,10 @@ import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
 import { useDoing, usePaged } from '../loading.ts';
 import { Button, Dialog, Done, Form, Heading, ProblemBox, Section, TextField } from '../parts.tsx';
-import { saveBlob } from '../save-blob.ts';
+import { saveBlob } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { Backup } from './backup.tsx';
 
 const say = text.administration;
 /** Above the limits of the helper: a minute for the doctor, 140 s for the bundle, and its turn. */
@@ -23,6 +24,7 @@ export function AdminView(): JSX.Element {
       <Tokens />
       <Service />
       <Diagnosis />
+      <Backup />
       <Audit />
     </>
   );

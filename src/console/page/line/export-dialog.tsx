@@ -12,7 +12,7 @@ import type { Wanted } from '../../rows.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
 import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
-import { saveBlob } from '../save-blob.ts';
+import { isCancel, openSink, type Sink } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
 import { timeInput } from './log-dialogs.tsx';
 
@@ -77,7 +77,7 @@ function useExport() {
       setState({ is: 'done', name: sink.name, range, result });
     } catch (error) {
       await sink?.discard().catch(() => {});
-      const isCancelled = own.signal.aborted || (error instanceof DOMException && error.name === 'AbortError');
+      const isCancelled = own.signal.aborted || isCancel(error);
       if (!isCancelled) setProblem(problemFrom(error));
       setState({ is: isCancelled && sink !== undefined ? 'cancelled' : 'form' });
     }
@@ -190,63 +190,5 @@ function boxParts(api: Api) {
     clock: systemClock,
     open: (query: string, signal: AbortSignal) => api.stream(`/api/v1/line/log?${query}`, signal),
     stored: async (signal: AbortSignal) => (await api.get<LineStatus>('/api/v1/line', signal)).log,
-  };
-}
-
-// Where the file goes.
-
-interface Sink {
-  readonly name: string;
-  readonly maxBytes: number;
-  write(bytes: Uint8Array<ArrayBuffer>): Promise<void>;
-  keep(): Promise<void>;
-  discard(): Promise<void>;
-}
-
-/** Held by the browser until the file is whole. Phones with 2 GB take it. */
-const MAX_HELD_BYTES = 256 * 1024 * 1024;
-/** Parts that are joined, so that the browser can move them out of its memory. */
-const JOINED_BYTES = 4 * 1024 * 1024;
-
-/** Of Chromium, over HTTPS or on the box itself. */
-type PickFile = (options: { suggestedName: string }) => Promise<FileSystemFileHandle>;
-
-async function openSink(name: string): Promise<Sink> {
-  const pick = (window as { showSaveFilePicker?: PickFile }).showSaveFilePicker;
-  if (pick === undefined) return heldSink(name);
-  const handle = await pick.call(window, { suggestedName: name });
-  const file = await handle.createWritable();
-  return {
-    name: handle.name,
-    maxBytes: Number.POSITIVE_INFINITY,
-    write: (bytes) => file.write(bytes),
-    keep: () => file.close(),
-    discard: () => file.abort(),
-  };
-}
-
-function heldSink(name: string): Sink {
-  let held = new Blob();
-  let parts: Uint8Array<ArrayBuffer>[] = [];
-  let bytes = 0;
-  const join = (): void => {
-    held = new Blob([held, ...parts]);
-    [parts, bytes] = [[], 0];
-  };
-  return {
-    name,
-    maxBytes: MAX_HELD_BYTES,
-    async write(part) {
-      parts.push(part);
-      bytes += part.length;
-      if (bytes >= JOINED_BYTES) join();
-    },
-    async keep() {
-      join();
-      saveBlob(held, name);
-    },
-    async discard() {
-      [held, parts] = [new Blob(), []];
-    },
   };
 }

@@ -1,6 +1,11 @@
 /** Administration: what root does for an administrator, through the helper. The caller's own token goes along; the helper checks it. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { tokenSpec } from '../../../admin/verbs.ts';
 import type { AddedToken, DoctorReport, TokenEntry } from '../../../shared/gen/http.ts';
+import type { SentFile } from '../admin-client.ts';
+import { mayBeSlow } from '../connections.ts';
+import { BackupQuery } from '../schemas/admin.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function adminRoutes(routes: Routes, { admin }: RouteParts): void {
@@ -48,12 +53,41 @@ export function adminRoutes(routes: Routes, { admin }: RouteParts): void {
     id: 'getSupportBundle',
     summary: 'What a helper needs, without secrets and without data; takes up to two minutes',
     problems: helped,
-    answer: { what: 'A gzipped tar file.', raw: ['application/gzip', { type: 'string', format: 'binary' }] },
-    handle: async ({ authorization, reply }) => {
-      const { bytes, content } = await admin.file('support-bundle', authorization, {});
-      return reply.type('application/gzip').header('content-length', bytes).send(content);
+    answer: { what: 'A gzipped tar file.', raw: ['application/gzip', binary] },
+    handle: (call) =>
+      sendFile(call, 'application/gzip', () => admin.file('support-bundle', call.authorization, {}, call.gone)),
+  });
+  route('GET /api/v1/admin/backup', 'admin', {
+    id: 'getBackup',
+    summary: 'A backup without private keys and secrets; takes some minutes if the log is large',
+    description:
+      'Made whole on the box first: it needs room for both databases plus the larger one again, and is refused with STORAGE_FULL if there is less. Nothing of it stays on the box.',
+    query: BackupQuery,
+    problems: [...helped, 'STORAGE_FULL', 'STORAGE_DAMAGED'],
+    answer: { what: 'A file for `lineside restore`.', raw: ['application/x-tar', binary] },
+    handle: (call) => {
+      const args = { log: call.query.log !== 'false' };
+      return sendFile(call, 'application/x-tar', () => admin.file('backup', call.authorization, args, call.gone));
     },
   });
+}
+
+const binary = { type: 'string', format: 'binary' } as const;
+
+interface FileCall {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+}
+
+async function sendFile(
+  { request, reply }: FileCall,
+  type: string,
+  make: () => Promise<SentFile>,
+): Promise<FastifyReply> {
+  if (request.method === 'HEAD') return reply.type(type).send('');
+  const { bytes, content } = await make();
+  mayBeSlow(reply.raw);
+  return reply.type(type).header('content-length', bytes).send(content);
 }
 
 /** UNSUPPORTED: no helper runs, as without systemd. CONFLICT: it is busy, or the state does not allow it. */

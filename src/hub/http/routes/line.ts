@@ -2,7 +2,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { Static } from '@sinclair/typebox';
-import type { FastifyReply } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { eventJson, flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
@@ -80,9 +79,9 @@ export function lineRoutes(routes: Routes, { line }: RouteParts): void {
     base: changingLine,
     answer: { what: 'The kernel has taken them.', of: 'Sent' },
     problems: ['NOT_CONNECTED', 'WRITE_TIMEOUT'],
-    async handle({ body, reply }) {
+    async handle({ body, gone }) {
       const payload = sentBytes(body);
-      await line.send(payload, goneSignal(reply));
+      await line.send(payload, gone);
       return { bytes: payload.length };
     },
   });
@@ -189,14 +188,6 @@ export function terminalRoutes(routes: Routes, parts: RouteParts): void {
       return reply;
     },
   });
-}
-
-/** Fires when the client disconnects, and after its answer. */
-function goneSignal({ raw }: Pick<FastifyReply, 'raw'>): AbortSignal {
-  const gone = new AbortController();
-  if (raw.destroyed) gone.abort();
-  raw.once('close', () => gone.abort());
-  return gone.signal;
 }
 
 const directionOf = { tx: serial.SerialLogEntry.Direction.TX, rx: serial.SerialLogEntry.Direction.RX } as const;

@@ -128,6 +128,15 @@ class Call<P, Q extends TSchema, B extends TSchema> {
     return ifMatch(this.request.headers['if-match']);
   }
 
+  /** Fires when the client disconnects, and after its answer. */
+  get gone(): AbortSignal {
+    const { raw } = this.reply;
+    const gone = new AbortController();
+    if (raw.destroyed) gone.abort();
+    raw.once('close', () => gone.abort());
+    return gone.signal;
+  }
+
   created<T>(thing: T, location: string): T {
     this.reply.header('location', location);
     return thing;

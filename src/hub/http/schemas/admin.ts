@@ -5,6 +5,10 @@ import { choice, count, exact, time } from './shapes.ts';
 
 const state = choice(['ok', 'warning', 'failed', 'skipped'], 'That of the worst finding.');
 
+export const BackupQuery = exact({
+  log: Type.Optional(choice(['true', 'false'], 'false: without the serial log.')),
+});
+
 export const adminComponents = {
   TokenEntry: exact({ ...tokenSpec.properties, createdAt: time('When it was added.') }),
   DoctorReport: exact({
