@@ -54,7 +54,7 @@ function fieldOf(name: string, of: Json, isRequired: boolean, root: unknown, dep
   return {
     name,
     label: textOr(of['title'], name),
-    hint: [textOr(of['description'], ''), limitsOf(of)].filter((part) => part !== '').join(' '),
+    hint: [sentence(textOr(of['description'], '')), limitsOf(of)].filter((part) => part !== '').join(' '),
     kind,
     isRequired,
     choices: kind === 'choice' ? (of['enum'] as unknown[]).map((one) => JSON.stringify(one)) : [],
@@ -66,6 +66,11 @@ function fieldOf(name: string, of: Json, isRequired: boolean, root: unknown, dep
 function itemKindOf(of: Json): ItemKind | undefined {
   const type = of['type'];
   return type === 'string' || type === 'number' || type === 'integer' ? type : undefined;
+}
+
+/** Descriptions often lack their full stop, and another sentence follows. */
+function sentence(text: string): string {
+  return text === '' || /[.!?:]$/.test(text) ? text : `${text}.`;
 }
 
 /** What the box allows, as a sentence; '' if the schema has no limit. */

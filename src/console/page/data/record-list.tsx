@@ -116,13 +116,11 @@ function Definition({ of }: { of: Loaded<Dictionary> }): JSX.Element | null {
   return (
     <>
       <p>
-        {title} <span class="badge">{scope}</span>
+        {title} <span class="badge">{scope}</span>{' '}
+        {roles.includes('admin') && (
+          <Button text={say.definition.change} class="quiet" onClick={() => setChanging(true)} />
+        )}
       </p>
-      {roles.includes('admin') && (
-        <div class="buttons">
-          <Button text={say.definition.change} onClick={() => setChanging(true)} />
-        </div>
-      )}
       {isChanging && (
         <DefinitionForm
           before={of.value}
