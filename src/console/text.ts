@@ -454,6 +454,7 @@ export const text = {
     unverified: 'The clock of the box was not set in a part of this time: its times may be wrong.',
     notStored: (fault: string) => `The history is kept in memory only: ${fault}`,
     hint: 'With a mouse, drag over a chart to select a time. A double click or Esc shows the whole span again.',
+    select: 'Select a time',
     from: 'From',
     until: 'Until',
     showTime: 'Show this time',

@@ -251,6 +251,8 @@ async function zoomsByTyping(opened: Opened): Promise<void> {
   const hasSince = (wanted: boolean): Promise<boolean> =>
     until('the address', () => page.evaluate((is) => location.hash.includes('since') === is, wanted), LIMIT_MS);
   await page.focus('#title');
+  await opened.tabTo('summary: Select a time');
+  await page.keyboard.press('Enter');
   await opened.tabTo('input: From');
   for (const key of ['ArrowRight', 'ArrowRight', 'ArrowUp', 'Enter'] as const) await page.keyboard.press(key);
   await opened.sees('Choose a later day and time', 'form.times');
@@ -262,6 +264,7 @@ async function zoomsByTyping(opened: Opened): Promise<void> {
   assert.equal(await opened.focused(), 'button: Show this time');
   await page.keyboard.press('Escape');
   await hasSince(false);
+  await opened.misses('Whole span', 'main');
 }
 
 function pointsOf({ page }: Pick<Opened, 'page'>): Promise<number[]> {

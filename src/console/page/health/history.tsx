@@ -64,18 +64,24 @@ export function History(): JSX.Element {
     <Section
       title={words.title}
       actions={
-        <Select
-          label={words.show}
-          value={last}
-          options={spans}
-          onChange={(chosen) => change({ last: chosen, since: '', until: '' })}
-        />
+        <>
+          {isZoomed && <Button text={words.whole} onClick={whole} />}
+          <Select
+            label={words.show}
+            value={last}
+            options={spans}
+            onChange={(chosen) => change({ last: chosen, since: '', until: '' })}
+          />
+        </>
       }
     >
       <ProblemBox problem={history.problem} />
       {shown !== undefined && (
         <>
-          <TimeForm asked={asked} time={zoom ?? lastOf(shown, Number(last))} onShow={show} onWhole={whole} />
+          <details>
+            <summary>{words.select}</summary>
+            <TimeForm asked={asked} time={zoom ?? lastOf(shown, Number(last))} onShow={show} />
+          </details>
           <Charts of={shown} onZoom={show} onWhole={whole} />
         </>
       )}
@@ -92,12 +98,7 @@ const lastOf = ({ nowMs }: LineHistory, seconds: number): Zoom => ({
 });
 
 /** By keyboard, and where nothing can be dragged, a time is typed. `asked`: what is typed stays until this is another. */
-function TimeForm(props: {
-  asked: string;
-  time: Zoom;
-  onShow: (zoom: Zoom) => void;
-  onWhole: () => void;
-}): JSX.Element {
+function TimeForm(props: { asked: string; time: Zoom; onShow: (zoom: Zoom) => void }): JSX.Element {
   const { asked, time } = props;
   const [from, setFrom] = useState('');
   const [until, setUntil] = useState('');
@@ -132,7 +133,6 @@ function TimeForm(props: {
         onChange={setUntil}
       />
       <button type="submit">{words.showTime}</button>
-      <Button text={words.whole} onClick={props.onWhole} />
       <p class="note">{words.hint}</p>
     </form>
   );
