@@ -69,6 +69,15 @@ describe('JSON read exactly', () => {
     assert.equal(fault('{"a":"__proto__"}'), '');
   });
 
+  it('has no name that V8 reads as another because of an object before', () => {
+    const text = '[{"z":1,"\\"":{"a":2}}]';
+    JSON.parse(text.replace('\\"', '\\\\'));
+    const { value, fault } = parseExactJson(text);
+    if (fault === undefined) assert.equal(JSON.stringify(value), text);
+    else
+      assert.deepEqual(fault, { pointer: '/0/"', message: 'has a name that this version of Node.js reads as another' });
+  });
+
   it('refuses halves of surrogate pairs, which no store keeps', () => {
     assert.match(fault('{"a":"\\ud83d"}'), /^\/a: .*surrogate/);
     assert.match(fault('{"\\ude00":1}'), /surrogate/);

@@ -1,6 +1,9 @@
 /**
  * JSON read exactly or not at all. JSON.parse quietly rounds numbers, keeps the last of two equal names and takes any
  * nesting; what is stored and sent on must be what was written, so here those are faults. Pure.
+ *
+ * V8 also reads some names with escapes as others: it compares them, as they are written, with the name that an earlier object had
+ * in this place. After {"z":1,"\\":2} has been read, {"z":1,"\"":2} has the name \ (V8 13.6.233, Node.js 24.21).
  */
 import { messageOf } from './errors.ts';
 
@@ -28,7 +31,7 @@ export function parseExactJson(text: string): ExactJson {
   } catch (error) {
     return { fault: { pointer: '', message: `is not JSON: ${messageOf(error)}` } };
   }
-  const fault = new Scan(text).run();
+  const fault = new Scan(text, value).run();
   return fault === undefined ? { value } : { fault };
 }
 
@@ -67,6 +70,8 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 interface Level {
+  /** The object or list that JSON.parse has read. */
+  readonly read: object;
   /** The names so far; undefined in a list. */
   readonly names: Set<string> | undefined;
   /** The member being read: its name or its place. */
@@ -78,11 +83,13 @@ interface Level {
 /** One pass over a text that JSON.parse has taken: whatever a token begins with says what it is. */
 class Scan {
   readonly #text: string;
+  readonly #value: unknown;
   readonly #levels: Level[] = [];
   #position = 0;
 
-  constructor(text: string) {
+  constructor(text: string, value: unknown) {
     this.#text = text;
+    this.#value = value;
   }
 
   run(): JsonFault | undefined {
@@ -118,8 +125,12 @@ class Scan {
 
   #open(isObject: boolean): string | undefined {
     if (this.#levels.length === MAX_JSON_DEPTH) return `is nested more than ${MAX_JSON_DEPTH} deep`;
+    const level = this.#levels.at(-1);
+    const read = (level === undefined ? this.#value : Reflect.get(level.read, level.at)) as object;
     this.#levels.push(
-      isObject ? { names: new Set(), at: '', expectsName: true } : { names: undefined, at: 0, expectsName: false },
+      isObject
+        ? { read, names: new Set(), at: '', expectsName: true }
+        : { read, names: undefined, at: 0, expectsName: false },
     );
     this.#position += 1;
     return undefined;
@@ -149,6 +160,7 @@ class Scan {
     level.at = name;
     if (twice) return 'is there twice in its object';
     if (name === '__proto__') return 'is a name that is not allowed';
+    if (!Object.hasOwn(level.read, name)) return 'has a name that this version of Node.js reads as another';
     return name.isWellFormed() ? undefined : 'has half of a surrogate pair in its name, which is no character';
   }
 
