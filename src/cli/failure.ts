@@ -21,7 +21,7 @@ const exitMeaning: Readonly<Record<Outcome, string>> = {
   unreachable: 'The service cannot be reached, its certificate is not trusted, or it did not answer in time.',
   denied: 'No valid token or certificate, or one without the role this needs.',
   nothing:
-    'Nothing there: no such port, dictionary, record, backup or identity, nothing received (or less than --count). `discover`: no box answered.',
+    'Nothing there: no such port, dictionary, record, backup or identity, nothing received (or less than --count), nothing found (`log --grep`). `discover`: no box answered.',
   closed: 'No port is open.',
   lost: 'Log entries that were asked for are gone: removed by retention, or the log was replaced.',
 };

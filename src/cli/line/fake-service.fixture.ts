@@ -213,11 +213,11 @@ export class FakeService {
       ({ id, rawData }) => id > afterId.toNumber() && Buffer.from(rawData).includes(wanted),
     );
     const page = found.slice(0, limit);
-    for (const { id, dir, timestamp, rawData } of page) {
+    const matches = page.map(({ id, dir, timestamp, rawData }) => {
       const ids = { entryId: u64(id), throughEntryId: u64(id), timestampMs: timestamp };
-      const offset = Buffer.from(rawData).indexOf(wanted);
-      yield { matches: { matches: [{ ...ids, dir, offset, length: wanted.length }] } };
-    }
+      return { ...ids, dir, offset: Buffer.from(rawData).indexOf(wanted), length: wanted.length };
+    });
+    if (matches.length > 0) yield { matches: { matches } };
     const { COMPLETE, LIMIT } = v1.SearchEnd.Reason;
     const isCut = found.length > page.length;
     const resumeAfterId = u64((isCut ? page : this.entries).at(-1)?.id ?? 0);

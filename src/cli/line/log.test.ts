@@ -47,6 +47,31 @@ describe('log', () => {
     }
   });
 
+  it('shows the entries that a search finds, page by page, and each once', async () => {
+    for (let n = 1; n <= 2_500; n += 1) service.log(n % 2 === 0 ? 0 : 1, n % 2 === 0 ? `ERROR ${n}` : 'fine');
+    const found = await cli('log', '--json', '--grep', 'ERROR', '-i');
+    assert.deepEqual([found.status, ids(found.stdout).length, ids(found.stdout)[0]], [0, 1_250, 2]);
+    assert.deepEqual(
+      service.searches.map(({ afterId, ignoreCase }) => [afterId.toNumber(), ignoreCase]),
+      [
+        [0, true],
+        [2_000, true],
+      ],
+    );
+    const none = await cli('log', '--grep', 'nowhere', '--after', '7', '--dir', 'rx');
+    assert.deepEqual([none.status, none.stdout], [5, '']);
+    assert.deepEqual([service.searches.at(-1)?.afterId.toNumber(), service.searches.at(-1)?.dirs], [7, [1]]);
+    for (const argv of [
+      ['--grep', 'a', '--regex', 'a'],
+      ['--hex-pattern', '00', '-i'],
+      ['-i'],
+      ['--grep', 'a', '--follow'],
+      ['--regex', 'a', '--last', '5'],
+    ]) {
+      assert.equal((await cli('log', ...argv)).status, 2, argv.join(' '));
+    }
+  });
+
   it('follows over a restart of the service without a gap or a repeat, and ends with 0 on Ctrl-C', async () => {
     service.log(1, 'one');
     const follower = begin(['log', '--follow', '--json']);

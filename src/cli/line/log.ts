@@ -3,13 +3,13 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import Long from 'long';
 import type { Clock } from '../../shared/base/clock.ts';
 import { systemCode } from '../../shared/base/errors.ts';
-import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
 import { fileFailure } from '../input.ts';
-import { type DataView, EntryPrinter, jsonLines, logItems } from '../output/entries.ts';
+import { type DataView, EntryPrinter, jsonLines, logItems, type Shown } from '../output/entries.ts';
 import { exact, parseUint64, parseWhen, wholeNumber } from '../output/numbers.ts';
 import type { Call } from '../shell.ts';
+import { matchingEntries, searchOptions, searchPattern } from './log-search.ts';
 import { announcer, type LogQuery, LogReader, type Position } from './reader.ts';
 
 const usualLast = 50;
@@ -45,6 +45,7 @@ const group = 'How:';
 const options = [
   ...rangeOptions,
   ...beginOptions,
+  ...searchOptions,
   option('--hex', 'hex only', { group }),
   option('--text', 'text only, controls as escapes', { group }),
   option('--both', 'hex and text (default)', { group }),
@@ -58,13 +59,14 @@ export const logCommands: readonly Entry[] = [
     command: 'log',
     help: 'show the log of the line; `log export` writes it to files',
     options,
-    notes: `With --last, the filters (--after too) choose among the last n entries.
+    notes: `A search (--grep, --regex, --hex-pattern) reads the stored log on the box, one at a time; status 5: no match. With --last, the filters (--after too) choose among the last n entries.
 After a time: "?" the clock was not set yet, "~" it was not and the time was corrected when it was (with --json: "clock",
 "uncorrectedTimestampMs"). Order is by id, whatever the times say.`,
     examples: [
       'lineside log --follow --text',
       'lineside log --since 10m --dir rx',
       'lineside log --follow --from-start --json | jq -r .hex',
+      'lineside log --since 2h --grep ERROR -i',
       'lineside log --json --resume /var/tmp/lineside.position',
     ],
     what: 'read the log',
@@ -102,6 +104,8 @@ const savePositionMs = 2000;
 async function showLog(call: Call<LogOptions>): Promise<number> {
   const { options, io } = call;
   const render = renderer(call);
+  const pattern = searchPattern(options);
+  if (pattern !== undefined) return search(call, pattern, render);
   const kept = options.resume === undefined ? undefined : await loadPosition(options.resume);
   const service = await call.service();
   const query = await fromNow(call, logQuery(options, io.clock.wallMs(), kept));
@@ -125,6 +129,25 @@ async function showLog(call: Call<LogOptions>): Promise<number> {
     await keeper.save();
   }
   return outcome.lost ? exitStatus.lost : exitStatus.ok;
+}
+
+/** Of the whole stored log, unless a range is given. */
+async function search(
+  call: Call<LogOptions>,
+  pattern: NonNullable<ReturnType<typeof searchPattern>>,
+  render: ReturnType<typeof renderer>,
+): Promise<number> {
+  const { options, io, out, stop } = call;
+  const { follow, fromStart, last, resume } = options;
+  if ([follow, fromStart, last, resume].some((given) => given !== undefined))
+    throw usageFailure('a search excludes --follow, --from-start, --last and --resume');
+  const query = rangeQuery(options, io.clock.wallMs());
+  let isFound = false;
+  for await (const entries of matchingEntries(await call.service(), query, pattern, stop)) {
+    isFound = true;
+    await out.write(render({ entries, gaps: [] }));
+  }
+  return isFound ? exitStatus.ok : exitStatus.nothing;
 }
 
 /** Where the reader stands, in the file: now and then, and at the end. */
@@ -151,7 +174,7 @@ async function fromNow(call: Call<LogOptions>, query: LogQuery): Promise<LogQuer
   return { ...query, last: undefined, afterId: log?.headId ?? Long.UZERO, logId: log?.logId ?? '' };
 }
 
-function renderer(call: Call<LogOptions>): (batch: lineside.v1.LogBatch) => string {
+function renderer(call: Call<LogOptions>): (batch: Shown) => string {
   const { options, out } = call;
   const views = (['hex', 'text', 'both'] as const).filter((view) => options[view] === true);
   if (views.length > 1) throw usageFailure('--hex, --text and --both exclude each other');

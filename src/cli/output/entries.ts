@@ -123,11 +123,14 @@ function localSpan(fromMs: Exact, toMs: Exact): string {
   return `${`${from.date} ${from.time}`.trim()} to ${from.date === to.date ? to.time : `${to.date} ${to.time}`}`;
 }
 
-export function* logged(batch: lineside.v1.LogBatch): Generator<Logged> {
+/** Of a batch of the log, what is shown. */
+export type Shown = Pick<lineside.v1.LogBatch, 'entries' | 'gaps'>;
+
+export function* logged(batch: Shown): Generator<Logged> {
   for (const { kind, value } of logItems(batch)) yield kind === 'gap' ? loggedGap(value) : loggedEntry(value);
 }
 
 /** An entry or {"gap": ...} to a line. */
-export function jsonLines(batch: lineside.v1.LogBatch, form: DataForm): string {
+export function jsonLines(batch: Shown, form: DataForm): string {
   return Array.from(logged(batch), (item) => jsonLineOf(item, (bytes) => dataJson(bytes, form))).join('');
 }
