@@ -56,6 +56,14 @@ export class LineCalls {
     return this.#known().line.readLog(request, options);
   }
 
+  /** As readLog(). */
+  searchLog(
+    request: lineside.v1.SearchLogRequest.$Properties,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<lineside.v1.SearchLogResponse> {
+    return this.#known().line.searchLog(request, options);
+  }
+
   /** As readLog(). `by`: as of open(), for a hold. */
   session(
     requests: AsyncIterable<lineside.v1.SessionRequest.$Properties>,

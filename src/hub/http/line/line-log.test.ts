@@ -41,6 +41,60 @@ async function stalls({ log, call, tokens }: LineServer): Promise<void> {
 
 const ended = (reader: LogReader): Promise<true> => until('the stream ends', () => reader.hasEnded());
 
+describe('a search of the log', () => {
+  it('is the matches and the progress of the line, then its end; it is refused as a problem', async (t) => {
+    const { log, call, tokens } = await startWithLine(t);
+    const search = async (query: string) => {
+      const { status, text, json } = await call('GET', `/api/v1/line/log/search?${query}`, { token: tokens.viewer });
+      return status === 200
+        ? text
+            .trim()
+            .split('\n')
+            .map((one) => JSON.parse(one) as object)
+        : json;
+    };
+    const match = {
+      entryId: 3,
+      offset: 2,
+      length: 5,
+      throughId: 4,
+      dir: RX,
+      timestampMs: 1_700,
+      clock: undefined,
+    } as const;
+    const part = { matches: [], entries: 0, bytes: 0, throughId: 1, upTo: 9 };
+    log.parts = [
+      part,
+      { ...part, matches: [match], entries: 4, bytes: 70, throughId: 4, end: { reason: 'limit', error: '' } },
+    ];
+    const progress = { type: 'progress', entries: 0, bytes: 0, positionId: 1, throughId: 9 };
+    assert.deepEqual(await search('text=ERROR&ignoreCase=true&after=2&dir=rx&sinceMs=5&untilMs=7&limit=1'), [
+      progress,
+      {
+        type: 'match',
+        entryId: 3,
+        offset: 2,
+        length: 5,
+        throughEntryId: 4,
+        dir: 'rx',
+        timestampMs: 1_700,
+        clock: 'unknown',
+      },
+      { type: 'done', reason: 'limit', resumeAfterId: 4 },
+    ]);
+    const { pattern: _, ...asked } = log.searched[0] ?? assert.fail('nothing was searched');
+    assert.deepEqual(asked, { after: 2, dir: RX, sinceMs: 5, untilMs: 7, limit: 1 });
+    log.parts = [part, { ...part, end: { reason: 'failed', error: 'the card is gone' } }];
+    const failed = { type: 'end', code: 'NOT_READY', message: 'the card is gone' };
+    assert.deepEqual(await search('regex=a'), [progress, failed]);
+    const refused = async (query: string) => JSON.stringify(await search(query));
+    assert.match(await refused('text=a&hex=00'), /text, hex and regex: send exactly one of them/);
+    assert.match(await refused('dir=rx'), /text, hex and regex: send exactly one of them/);
+    log.failure = new LinesideError('TOO_MANY', 'another search of the log is running');
+    assert.match(await refused('hex=00'), /"code":"TOO_MANY"/);
+  });
+});
+
 describe('a page of the log', () => {
   it('has each entry as it is stored, and the position from which to continue', async (t) => {
     const { log, read } = await startWithLine(t);

@@ -18,7 +18,7 @@ import {
 import { failureOf, type LineCalls, unreachable } from './line-calls.ts';
 
 /** serial.SerialLogEntry.Direction, in its order. */
-const directions = ['tx', 'rx'] as const;
+export const directions = ['tx', 'rx'] as const;
 
 export interface LogParts {
   readonly line: LineCalls;
@@ -157,7 +157,8 @@ class BatchReader {
   }
 }
 
-function line(value: object): Buffer {
+/** A line of NDJSON. */
+export function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 

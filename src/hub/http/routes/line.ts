@@ -2,19 +2,22 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { TLSSocket } from 'node:tls';
 import type { Static } from '@sinclair/typebox';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { eventJson, flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
 import { lineside, serial } from '../../../shared/proto/services.ts';
+import type { Caller } from '../access.ts';
 import { NDJSON } from '../bodies.ts';
 import { bytesBehindUpgrade, mayBeSlow } from '../connections.ts';
 import { checkOrigin } from '../headers.ts';
 import { MAX_LOG_ENTRIES, TERMINAL_TICKET_MS } from '../limits.ts';
-import { logLines, sendPieces } from '../line/line-log.ts';
+import { type LogStream, logLines, type StreamKind, sendPieces } from '../line/line-log.ts';
+import { searchLines, searchRequest } from '../line/log-search.ts';
 import { TERMINAL_PATH } from '../line/terminal-tickets.ts';
 import { invalid } from '../problem.ts';
 import { changingLine, guarded, readingLine } from '../schemas/answers.ts';
-import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery, TerminalQuery } from '../schemas/line.ts';
+import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery, SearchQuery, TerminalQuery } from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function lineRoutes(routes: Routes, { line }: RouteParts): void {
@@ -106,8 +109,10 @@ export function lineCommandRoutes(routes: Routes, { refdata }: RouteParts): void
   });
 }
 
-export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clock }: RouteParts): void {
-  routes('line')('GET /api/v1/line/log', 'viewer', {
+export function lineLogRoutes(routes: Routes, parts: RouteParts): void {
+  const { line, clock } = parts;
+  const route = routes('line');
+  route('GET /api/v1/line/log', 'viewer', {
     id: 'readLineLog',
     summary: 'Read the serial log, and follow it',
     query: LogQuery,
@@ -117,31 +122,61 @@ export function lineLogRoutes(routes: Routes, { line, streams, authenticate, clo
       raw: [NDJSON, { type: 'string' }],
     },
     problems: ['LOG_REPLACED', 'LOG_LOST'],
-    async handle({ caller, query, request, reply }) {
-      const wanted = readRequest(query);
-      reply.type(NDJSON);
-      if (request.method === 'HEAD') return reply.send('');
-      const stream = streams.open({
-        kind: wanted.follow === true ? 'follow' : 'page',
-        reader: `${caller.name} ${request.ip}`,
-        authenticate: () => authenticate(request),
-      });
-      reply.raw.once('close', () => stream.close());
-      try {
-        const source = await logLines({ line, stream, clock, request: wanted });
-        reply.hijack();
-        mayBeSlow(reply.raw);
-        reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
-        await sendPieces(reply.raw, source);
-        return reply;
-      } catch (error) {
-        throw stream.signal.reason instanceof LinesideError ? stream.signal.reason : error;
-      } finally {
-        // A client that disconnected before the listener was added fires no event.
-        stream.close();
-      }
+    handle(call) {
+      const request = readRequest(call.query);
+      const kind = request.follow === true ? 'follow' : 'page';
+      return streamLines(parts, call, kind, (stream) => logLines({ line, stream, clock, request }));
     },
   });
+  route('GET /api/v1/line/log/search', 'viewer', {
+    id: 'searchLineLog',
+    summary: 'Search the stored serial log, one search at a time',
+    query: SearchQuery,
+    base: readingLine,
+    answer: {
+      what: 'A line of JSON each, by type: match (entryId, offset, length, throughEntryId, dir, timestampMs, clock), in the order of the entries that they end in; progress (entries, bytes, positionId, throughId) a few times a second; done (reason: complete, limit or time; resumeAfterId) last, or end (code, message) where it failed. It ends after 60 s with the reason time.',
+      raw: [NDJSON, { type: 'string' }],
+    },
+    problems: ['TOO_MANY'],
+    handle(call) {
+      const request = searchRequest(call.query);
+      return streamLines(parts, call, 'page', (stream) => searchLines({ line, stream, clock, request }));
+    },
+  });
+}
+
+/** `open` rejects as long as the request can be answered with a problem. */
+async function streamLines(
+  { streams, authenticate }: RouteParts,
+  {
+    caller,
+    request,
+    reply,
+  }: { readonly caller: Caller; readonly request: FastifyRequest; readonly reply: FastifyReply },
+  kind: StreamKind,
+  open: (stream: LogStream) => Promise<AsyncIterable<Buffer>>,
+): Promise<FastifyReply> {
+  reply.type(NDJSON);
+  if (request.method === 'HEAD') return reply.send('');
+  const stream = streams.open({
+    kind,
+    reader: `${caller.name} ${request.ip}`,
+    authenticate: () => authenticate(request),
+  });
+  reply.raw.once('close', () => stream.close());
+  try {
+    const source = await open(stream);
+    reply.hijack();
+    mayBeSlow(reply.raw);
+    reply.raw.writeHead(200, reply.getHeaders() as OutgoingHttpHeaders);
+    await sendPieces(reply.raw, source);
+    return reply;
+  } catch (error) {
+    throw stream.signal.reason instanceof LinesideError ? stream.signal.reason : error;
+  } finally {
+    // A client that disconnected before the listener was added fires no event.
+    stream.close();
+  }
 }
 
 export function terminalRoutes(routes: Routes, parts: RouteParts): void {

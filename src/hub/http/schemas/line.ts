@@ -106,6 +106,27 @@ export const LogQuery = exact({
   ),
 });
 
+/** Both are SearchLog's own. */
+const MAX_PATTERN_BYTES = 1_024;
+const MAX_MATCHES = 1_000;
+
+const pattern = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 3 * MAX_PATTERN_BYTES, description }));
+
+export const SearchQuery = exact({
+  text: pattern(`What to search for: at most ${MAX_PATTERN_BYTES} bytes in UTF-8.`),
+  hex: pattern('Instead of text: bytes in hex, with or without spaces; ?? is any byte.'),
+  regex: pattern('Instead of text: a regular expression of RE2.'),
+  ignoreCase: Type.Optional(choice(['true', 'false'], 'true: letters A to Z match in both cases; not with hex.')),
+  after: bound('Only matches that end in an entry with a greater id: resumeAfterId of the search before.'),
+  dir: Type.Optional(choice(['rx', 'tx'], 'Only what was received, or sent.')),
+  sinceMs: bound('Only in entries with a timestampMs from here on.'),
+  untilMs: bound('Only in entries with a timestampMs before.'),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: MAX_MATCHES, default: MAX_MATCHES, description: 'End after so many matches.' }),
+  ),
+});
+
 /** Both are ListEvents' own. */
 export const DEFAULT_EVENTS = 100;
 const MAX_EVENTS = 1_000;
