@@ -1,4 +1,4 @@
-/** The lines of the log's stream (application/x-ndjson) as messages. Pure. */
+/** The lines of the streams of the log and of its search (application/x-ndjson) as messages. Pure. */
 import { fromBase64 } from './bytes.ts';
 import type { EntryRow, GapRow, Row } from './rows.ts';
 import { text } from './text.ts';
@@ -8,7 +8,27 @@ export type Message =
   | { readonly type: 'row'; readonly row: Row }
   | { readonly type: 'position'; readonly nextAfterId: number }
   | { readonly type: 'alive' }
+  | Match
+  | Progress
+  | { readonly type: 'done'; readonly reason: 'complete' | 'limit' | 'time'; readonly resumeAfterId: number }
   | { readonly type: 'end'; readonly code: string; readonly message: string };
+
+/** Of a search, as the box writes it. */
+export interface Match {
+  readonly type: 'match';
+  /** The entry that holds its first byte, and the byte's place there. */
+  readonly entryId: number;
+  readonly offset: number;
+  readonly dir: 'rx' | 'tx';
+  readonly timestampMs: number;
+}
+
+/** Since the search began. */
+export interface Progress {
+  readonly type: 'progress';
+  readonly entries: number;
+  readonly bytes: number;
+}
 
 /** Far above an entry of the largest size as base64. */
 const MAX_LINE_CHARS = 16 * 1024 * 1024;
@@ -45,6 +65,9 @@ function messageOf(text: string): Message | undefined {
     case 'log':
     case 'position':
     case 'alive':
+    case 'match':
+    case 'progress':
+    case 'done':
     case 'end':
       return line;
     default:

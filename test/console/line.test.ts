@@ -57,6 +57,32 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await forgive(opened);
   });
 
+  test('the whole stored log is searched, and a match that is chosen is shown in the log', async () => {
+    await put('the pump stop');
+    await put('ped at 17:05');
+    const opened = await product.enter('watcher', '#/line');
+    await opened.click('button', 'Search all…');
+    await opened.click('button', 'Search');
+    await opened.sees('Type what to search for', 'dialog');
+    await opened.fill('Search for', 'PUMP STOPPED');
+    const isFound = async (): Promise<boolean> => {
+      await opened.click('button', 'Search');
+      return (await opened.texts('dialog [role=status]')).some((said) => said.startsWith('1 match in'));
+    };
+    await until('it to be stored and found', isFound, LIMIT_MS);
+    await assertAccessible(opened, 'search of the stored log');
+    await opened.choose('As', 'regex');
+    await opened.fill('Search for', 'stop(ped|s)$');
+    await opened.click('button', 'Search');
+    await opened.sees('Nothing was found.', 'dialog');
+    await opened.fill('Search for', 'stopped at [0-9]+');
+    await opened.click('button', 'Search');
+    await opened.sees('1 match in', 'dialog');
+    await opened.page.click('dialog tbody button');
+    await opened.sees('the pump stop', '.rows');
+    assert.match(await opened.page.evaluate(() => location.hash), /at=\d+/);
+  });
+
   test('a token is typed once, kept in the tab alone, and gone after signing out', async () => {
     const opened = await openPage(product.url);
     await opened.fill('Token', 'lsd_wrong');
@@ -86,7 +112,14 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
     await opened.sees('closed', '.port');
-    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older', 'Jump to…', 'Export…']);
+    assert.deepEqual(await opened.texts('button'), [
+      'Sign out',
+      'Pause',
+      'Older',
+      'Jump to…',
+      'Search all…',
+      'Export…',
+    ]);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
     await opened.show('#/delivery');

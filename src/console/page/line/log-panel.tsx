@@ -14,6 +14,7 @@ import { ExportDialog } from './export-dialog.tsx';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
+import { SearchDialog } from './search-dialog.tsx';
 
 export function LogPanel(): JSX.Element {
   const log = useLog();
@@ -21,7 +22,7 @@ export function LogPanel(): JSX.Element {
   const [{ jumpMs, untilMs, ...wanted }, want] = useAddress(log.pages.jump);
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const [shown, show] = useState<EntryRow>();
-  const [asks, ask] = useState<'jump' | 'export'>();
+  const [asks, ask] = useState<'jump' | 'search' | 'export'>();
   const [atEnd, setAtEnd] = useState(true);
   // On a phone the log is what the technician came for.
   const isWide = useMedia('(min-width: 700px)');
@@ -58,6 +59,7 @@ export function LogPanel(): JSX.Element {
       <div class="row log-tools">
         <Tools log={log} untilMs={untilMs} onResume={toNewest} onJump={() => ask('jump')} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
+        {(isWide || finds) && <Button text={text.log.stored.open} onClick={() => ask('search')} />}
         {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
       </div>
@@ -72,6 +74,9 @@ export function LogPanel(): JSX.Element {
       />
       {asks === 'jump' && (
         <JumpDialog near={log.buffer.rows} untilMs={untilMs} onJump={jump} onClose={() => ask(undefined)} />
+      )}
+      {asks === 'search' && (
+        <SearchDialog wanted={wanted} sinceMs={jumpMs} onJump={(ms) => jump(ms, 0)} onClose={() => ask(undefined)} />
       )}
       {asks === 'export' && (
         <ExportDialog wanted={wanted} sinceMs={jumpMs} untilMs={untilMs} onClose={() => ask(undefined)} />

@@ -80,13 +80,14 @@ describe('a search of the log', () => {
         timestampMs: 1_700,
         clock: 'unknown',
       },
+      { type: 'progress', entries: 4, bytes: 70, positionId: 4, throughId: 9 },
       { type: 'done', reason: 'limit', resumeAfterId: 4 },
     ]);
     const { pattern: _, ...asked } = log.searched[0] ?? assert.fail('nothing was searched');
     assert.deepEqual(asked, { after: 2, dir: RX, sinceMs: 5, untilMs: 7, limit: 1 });
     log.parts = [part, { ...part, end: { reason: 'failed', error: 'the card is gone' } }];
     const failed = { type: 'end', code: 'NOT_READY', message: 'the card is gone' };
-    assert.deepEqual(await search('regex=a'), [progress, failed]);
+    assert.deepEqual(await search('regex=a'), [progress, progress, failed]);
     const refused = async (query: string) => JSON.stringify(await search(query));
     assert.match(await refused('text=a&hex=00'), /text, hex and regex: send exactly one of them/);
     assert.match(await refused('dir=rx'), /text, hex and regex: send exactly one of them/);

@@ -70,7 +70,8 @@ async function* linesOf(
   }
 }
 
-function* valuesOf({ matches, progress, end }: lineside.v1.SearchLogResponse): Generator<object> {
+function* valuesOf({ matches, end, progress: now }: lineside.v1.SearchLogResponse): Generator<object> {
+  const progress = now ?? end?.progress;
   for (const match of matches?.matches ?? [])
     yield {
       type: 'match',
