@@ -75,6 +75,12 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.fill('Search for', 'stop(ped|s)$');
     await opened.click('button', 'Search');
     await opened.sees('Nothing was found.', 'dialog');
+    await opened.choose('As', 'hex');
+    await opened.fill('Search for', '1');
+    await opened.click('button', 'Search');
+    await opened.sees('hex: has an odd number of digits', 'dialog .problem');
+    await opened.misses('Nothing was found.', 'dialog');
+    await opened.choose('As', 'regex');
     await opened.fill('Search for', 'stopped at [0-9]+');
     await opened.click('button', 'Search');
     await opened.sees('1 match in', 'dialog');

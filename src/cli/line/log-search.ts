@@ -68,14 +68,23 @@ export async function* matchingEntries(
           if (entries.length > 0) yield entries;
         }
       }
-      if (end?.reason === REASON_FAILED) throw new CliFailure('refused', 'UNAVAILABLE', end.error);
-      // Its limit of matches or of time.
-      afterId = end === undefined || end.reason === REASON_COMPLETE ? undefined : end.resumeAfterId;
+      afterId = resumesAfter(end, afterId);
     }
   } catch (error) {
     stop.throwIfAborted();
     throw await service.failure(error);
   }
+}
+
+/** undefined: all was searched. */
+function resumesAfter(end: lineside.v1.SearchEnd | undefined, afterId: Long): Long | undefined {
+  if (end === undefined || end.reason === REASON_COMPLETE) return undefined;
+  if (end.reason === REASON_FAILED) throw new CliFailure('refused', 'UNAVAILABLE', end.error);
+  // Its limit of matches or of time; a log that is behind for so long may not have moved.
+  if (end.resumeAfterId.greaterThan(afterId)) return end.resumeAfterId;
+  throw new CliFailure('refused', 'UNAVAILABLE', 'the log is too busy to be searched now', {
+    next: 'Try again later.',
+  });
 }
 
 const REASON_COMPLETE = 1;

@@ -32,7 +32,7 @@ export function SearchDialog(props: {
   const [fault, setFault] = useState('');
   const of = useSearch();
   const { busy, run } = of;
-  const search = (after: number): void => {
+  const search = (): void => {
     setFault(pattern === '' ? words.empty : '');
     if (pattern === '') return;
     const sinceMs = msOfLocalTime(since);
@@ -41,9 +41,8 @@ export function SearchDialog(props: {
       ...(kind === 'hex' ? [] : ['ignoreCase=true']),
       ...(props.wanted.dir === 'all' ? [] : [`dir=${props.wanted.dir}`]),
       ...(sinceMs > 0 ? [`sinceMs=${sinceMs}`] : []),
-      ...(after > 0 ? [`after=${after}`] : []),
     ];
-    void run(query.join('&'), after > 0);
+    void run(query.join('&'));
   };
   return (
     <Dialog title={words.title} leave={text.parts.close} onClose={props.onClose}>
@@ -51,7 +50,7 @@ export function SearchDialog(props: {
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          search(0);
+          search();
         }}
       >
         <TextField
@@ -75,18 +74,13 @@ export function SearchDialog(props: {
           props.onJump(ms);
           props.onClose();
         }}
-        onMore={search}
       />
     </Dialog>
   );
 }
 
-function Results(props: {
-  of: ReturnType<typeof useSearch>;
-  onJump: (ms: number) => void;
-  onMore: (afterId: number) => void;
-}): JSX.Element {
-  const { busy, found, progress, resumeAfterId } = props.of;
+function Results(props: { of: ReturnType<typeof useSearch>; onJump: (ms: number) => void }): JSX.Element {
+  const { found, isWhole, progress, more } = props.of;
   const columns: readonly Column<Match>[] = [
     {
       head: words.time,
@@ -104,13 +98,13 @@ function Results(props: {
       {progress !== undefined && (
         <p role="status">{words.soFar(matches, countText(progress.entries), sizeText(progress.bytes))}</p>
       )}
-      {found !== undefined && (found.length > 0 || !busy) && (
+      {found !== undefined && (found.length > 0 || isWhole) && (
         <Table
           of={{
             items: found,
-            hasMore: !busy && resumeAfterId > 0,
+            hasMore: more !== undefined,
             problem: undefined,
-            more: () => props.onMore(resumeAfterId),
+            more: () => more?.(),
           }}
           caption={words.title}
           columns={columns}
@@ -129,23 +123,29 @@ function useSearch() {
   const [progress, setProgress] = useState<Progress>();
   const [problem, setProblem] = useState<Problem>();
   const [busy, setBusy] = useState(false);
-  const [resumeAfterId, setResume] = useState(0);
+  const [isWhole, setWhole] = useState(false);
+  /** Where this search is to go on, if it has not come to its end. */
+  const [next, setNext] = useState<{ readonly query: string; readonly afterId: number }>();
   const own = useRef<AbortController>(undefined);
   useEffect(() => () => own.current?.abort(), []);
-  const run = async (query: string, goesOn: boolean): Promise<void> => {
+  const run = async (query: string, afterId = 0): Promise<void> => {
     const { signal } = (own.current = new AbortController());
     setBusy(true);
     setProblem(undefined);
-    setResume(0);
-    let all: readonly Match[] = goesOn ? (found ?? []) : [];
+    setNext(undefined);
+    setWhole(false);
+    let all: readonly Match[] = afterId > 0 ? (found ?? []) : [];
     setFound(all);
     try {
-      for await (const messages of messagesOf(await api.stream(`/api/v1/line/log/search?${query}`, signal))) {
+      for await (const messages of messagesOf(
+        await api.stream(`/api/v1/line/log/search?${query}${afterId > 0 ? `&after=${afterId}` : ''}`, signal),
+      )) {
         all = [...all, ...messages.filter((one) => one.type === 'match')];
         setFound(all);
         for (const message of messages) {
           if (message.type === 'progress') setProgress(message);
-          else if (message.type === 'done') setResume(message.reason === 'complete' ? 0 : message.resumeAfterId);
+          else if (message.type === 'done' && message.reason === 'complete') setWhole(true);
+          else if (message.type === 'done') setNext({ query, afterId: message.resumeAfterId });
           else if (message.type === 'end') setProblem(localProblem(words.failed, message.message));
         }
       }
@@ -154,5 +154,6 @@ function useSearch() {
     }
     setBusy(false);
   };
-  return { busy, found, problem, progress, resumeAfterId, run, stop: () => own.current?.abort() };
+  const more = next === undefined ? undefined : (): void => void run(next.query, next.afterId);
+  return { busy, found, isWhole, problem, progress, more, run, stop: () => own.current?.abort() };
 }
