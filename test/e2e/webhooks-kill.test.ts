@@ -5,7 +5,7 @@ import { chosenSeed } from '../soak/random.ts';
 import { webhookRounds } from '../soak/webhooks.ts';
 import { temporaryDirectory } from './daemon.ts';
 
-const ROUNDS = 5;
+const ROUNDS = 8;
 
 test('kill -9 of the hub under load: every change reaches each subscription that it is for, planned once, with the same bytes', async (t) => {
   const seed = chosenSeed();
