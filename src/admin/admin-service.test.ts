@@ -22,7 +22,7 @@ import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
-import { type AdminOptions, AdminService } from './admin-service.ts';
+import { type AdminOptions, AdminService, SENDING_LIMIT_MS } from './admin-service.ts';
 import { MAX_REQUEST_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, verbs } from './verbs.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -257,6 +257,18 @@ test('the audit has the caller, the verb and its outcome, before and after; with
   assert.equal(codeOf(await ask('tokens.list')), 'STORAGE_FAILED');
   assert.equal(calls().length, ran);
   assert.equal(readFileSync(at('victim'), 'utf8'), 'kept');
+});
+
+test('a file that is taken slowly without end is not sent on, and the next one is', async (t) => {
+  const clock = new FakeClock();
+  const { path, at, admin, ask } = await startHelper(t, { clock });
+  const large = Buffer.alloc(30_000_000);
+  writeFileSync(at('file'), large);
+  const slow = begin(path, `${JSON.stringify({ verb: 'support-bundle', token: admin, args: {} })}\n`).pause();
+  await until('it to be sent', async () => codeOf(await ask('support-bundle')) === 'CONFLICT');
+  clock.advance(SENDING_LIMIT_MS);
+  await until('it to be over', async () => codeOf(await ask('support-bundle')) !== 'CONFLICT');
+  assert.ok((await answered(slow)).rest.length < large.length);
 });
 
 test('a file is sent whole and nothing of it stays; a link in its place is not followed', async (t) => {

@@ -48,6 +48,8 @@ const MAX_CONNECTIONS = 8;
 const MAX_OUTPUT_BYTES = 1_024 * 1_024;
 /** A reader of a file that takes nothing for so long has gone. */
 const STALLED_MS = 60_000;
+/** And one that is not done after so long: 2 GiB at 1.2 Mbit/s. Another file is refused meanwhile. */
+export const SENDING_LIMIT_MS = 4 * 3_600_000;
 const DEFAULT_STATE_DIR = '/var/lib/lineside-admin';
 /** The service's own variables would move the data directory of the commands. */
 const PASSED_ON = /^(PATH|HOME|LANG|TZ|NODE_\w+|MALLOC_\w+|LINESIDE_\w+)$/;
@@ -265,9 +267,13 @@ export class AdminService {
     rmSync(this.#filesDir, { recursive: true, force: true });
     socket.write(`${JSON.stringify({ done: null, bytes: fstatSync(fd).size } satisfies AdminAnswer)}\n`);
     socket.setTimeout(STALLED_MS, () => socket.destroy());
+    const late = this.#o.clock.timer(SENDING_LIMIT_MS, () => socket.destroy());
     const content = createReadStream('', { fd });
     content.once('error', () => socket.destroy());
-    content.once('close', () => (this.#isSending = false));
+    content.once('close', () => {
+      this.#isSending = false;
+      late.cancel();
+    });
     socket.once('close', () => content.destroy());
     content.pipe(socket);
   }

@@ -184,6 +184,7 @@ export const text = {
       entry: 'Entry',
       none: 'Nothing was found.',
       failed: 'The search has failed',
+      cutShort: 'The answer of the box ended before the search did.',
     },
     export: {
       open: 'Export…',

@@ -78,7 +78,8 @@ export async function* matchingEntries(
 
 /** undefined: all was searched. */
 function resumesAfter(end: lineside.v1.SearchEnd | undefined, afterId: Long): Long | undefined {
-  if (end === undefined || end.reason === REASON_COMPLETE) return undefined;
+  if (end === undefined) throw new CliFailure('refused', 'UNAVAILABLE', 'the search ended before its end');
+  if (end.reason === REASON_COMPLETE) return undefined;
   if (end.reason === REASON_FAILED) throw new CliFailure('refused', 'UNAVAILABLE', end.error);
   // Its limit of matches or of time; a log that is behind for so long may not have moved.
   if (end.resumeAfterId.greaterThan(afterId)) return end.resumeAfterId;

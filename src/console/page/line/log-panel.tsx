@@ -36,6 +36,11 @@ export function LogPanel(): JSX.Element {
     want({ ...wanted, jumpMs: sinceMs, untilMs: endMs });
     log.pages.jump(sinceMs, endMs);
   };
+  const jumpToMatch = (ms: number): void => {
+    // The text of the filter may hide it.
+    want({ ...wanted, text: '', jumpMs: ms, untilMs: 0 });
+    log.pages.jump(ms, 0);
+  };
   const toNewest = (): void => {
     want({ ...wanted, jumpMs: 0, untilMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
@@ -76,7 +81,7 @@ export function LogPanel(): JSX.Element {
         <JumpDialog near={log.buffer.rows} untilMs={untilMs} onJump={jump} onClose={() => ask(undefined)} />
       )}
       {asks === 'search' && (
-        <SearchDialog wanted={wanted} sinceMs={jumpMs} onJump={(ms) => jump(ms, 0)} onClose={() => ask(undefined)} />
+        <SearchDialog wanted={wanted} sinceMs={jumpMs} onJump={jumpToMatch} onClose={() => ask(undefined)} />
       )}
       {asks === 'export' && (
         <ExportDialog wanted={wanted} sinceMs={jumpMs} untilMs={untilMs} onClose={() => ask(undefined)} />

@@ -5,7 +5,7 @@ import { msOfLocalTime } from '../../../shared/base/instant.ts';
 import { countText, dayText, fieldText, plural, sizeText, timeText } from '../../format.ts';
 import { localProblem, type Problem, problemFrom } from '../../problem.ts';
 import type { Wanted } from '../../rows.ts';
-import { type Match, messagesOf, type Progress } from '../../stream.ts';
+import { type Match, type Message, messagesOf, type Progress } from '../../stream.ts';
 import { text } from '../../text.ts';
 import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
@@ -125,35 +125,39 @@ function useSearch() {
   const [busy, setBusy] = useState(false);
   const [isWhole, setWhole] = useState(false);
   /** Where this search is to go on, if it has not come to its end. */
-  const [next, setNext] = useState<{ readonly query: string; readonly afterId: number }>();
+  const [next, setNext] = useState<{ readonly query: string; readonly after: string }>();
   const own = useRef<AbortController>(undefined);
   useEffect(() => () => own.current?.abort(), []);
-  const run = async (query: string, afterId = 0): Promise<void> => {
+  const run = async (query: string, after = ''): Promise<void> => {
     const { signal } = (own.current = new AbortController());
     setBusy(true);
     setProblem(undefined);
     setNext(undefined);
     setWhole(false);
-    let all: readonly Match[] = afterId > 0 ? (found ?? []) : [];
+    let all: readonly Match[] = after === '' ? [] : (found ?? []);
     setFound(all);
+    let logId = '';
+    let isEnded = false;
+    const take = (message: Message): void => {
+      if (message.type === 'log') logId = message.logId;
+      else if (message.type === 'progress') setProgress(message);
+      else if (message.type === 'done' && message.reason === 'complete') setWhole(true);
+      else if (message.type === 'done') setNext({ query, after: `&after=${message.resumeAfterId}&logId=${logId}` });
+      else if (message.type === 'end') setProblem(localProblem(words.failed, message.message));
+      isEnded ||= message.type === 'done' || message.type === 'end';
+    };
     try {
-      for await (const messages of messagesOf(
-        await api.stream(`/api/v1/line/log/search?${query}${afterId > 0 ? `&after=${afterId}` : ''}`, signal),
-      )) {
+      for await (const messages of messagesOf(await api.stream(`/api/v1/line/log/search?${query}${after}`, signal))) {
         all = [...all, ...messages.filter((one) => one.type === 'match')];
         setFound(all);
-        for (const message of messages) {
-          if (message.type === 'progress') setProgress(message);
-          else if (message.type === 'done' && message.reason === 'complete') setWhole(true);
-          else if (message.type === 'done') setNext({ query, afterId: message.resumeAfterId });
-          else if (message.type === 'end') setProblem(localProblem(words.failed, message.message));
-        }
+        for (const message of messages) take(message);
       }
+      if (!isEnded) setProblem(localProblem(words.failed, words.cutShort));
     } catch (error) {
       if (!signal.aborted) setProblem(problemFrom(error));
     }
     setBusy(false);
   };
-  const more = next === undefined ? undefined : (): void => void run(next.query, next.afterId);
+  const more = next === undefined ? undefined : (): void => void run(next.query, next.after);
   return { busy, found, isWhole, problem, progress, more, run, stop: () => own.current?.abort() };
 }

@@ -67,8 +67,10 @@ describe('a search of the log', () => {
       part,
       { ...part, matches: [match], entries: 4, bytes: 70, throughId: 4, end: { reason: 'limit', error: '' } },
     ];
+    const head = { type: 'log', logId: 'log-1' };
     const progress = { type: 'progress', entries: 0, bytes: 0, positionId: 1, throughId: 9 };
     assert.deepEqual(await search('text=ERROR&ignoreCase=true&after=2&dir=rx&sinceMs=5&untilMs=7&limit=1'), [
+      head,
       progress,
       {
         type: 'match',
@@ -87,10 +89,11 @@ describe('a search of the log', () => {
     assert.deepEqual(asked, { after: 2, dir: RX, sinceMs: 5, untilMs: 7, limit: 1 });
     log.parts = [part, { ...part, end: { reason: 'failed', error: 'the card is gone' } }];
     const failed = { type: 'end', code: 'NOT_READY', message: 'the card is gone' };
-    assert.deepEqual(await search('regex=a'), [progress, progress, failed]);
+    assert.deepEqual(await search('regex=a'), [head, progress, progress, failed]);
     const refused = async (query: string) => JSON.stringify(await search(query));
     assert.match(await refused('text=a&hex=00'), /text, hex and regex: send exactly one of them/);
     assert.match(await refused('dir=rx'), /text, hex and regex: send exactly one of them/);
+    assert.match(await refused('text=a&after=2&logId=log-0'), /"code":"LOG_REPLACED"/);
     log.failure = new LinesideError('TOO_MANY', 'another search of the log is running');
     assert.match(await refused('hex=00'), /"code":"TOO_MANY"/);
   });

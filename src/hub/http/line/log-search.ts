@@ -2,6 +2,7 @@
 import type { Static } from '@sinclair/typebox';
 import Long from 'long';
 import type { Clock } from '../../../shared/base/clock.ts';
+import { LinesideError } from '../../../shared/base/errors.ts';
 import { entryClocks } from '../../../shared/proto/line-status.ts';
 import { lineside } from '../../../shared/proto/services.ts';
 import { LINE_ANSWER_MS } from '../limits.ts';
@@ -26,7 +27,7 @@ const reasons: Readonly<Record<number, string>> = {
 export function searchRequest({ text, hex, regex, dir, ...asked }: Static<typeof SearchQuery>) {
   const given = [text, hex, regex].filter((one) => one !== undefined).length;
   if (given !== 1) throw invalid('text, hex and regex: send exactly one of them');
-  const { ignoreCase, after = 0, sinceMs = 0, untilMs = 0, limit = 0 } = asked;
+  const { ignoreCase, after = 0, sinceMs = 0, untilMs = 0, limit = 0, logId } = asked;
   return {
     ...(text !== undefined ? { text } : hex !== undefined ? { hex } : { regex: regex ?? '' }),
     ignoreCase: ignoreCase === 'true',
@@ -35,38 +36,51 @@ export function searchRequest({ text, hex, regex, dir, ...asked }: Static<typeof
     untilMs: Long.fromNumber(untilMs, true),
     dirs: dir === undefined ? [] : [directions.indexOf(dir)],
     limit,
+    ...(logId !== undefined && { logId }),
   };
 }
 
+/** The line ends a search after 60 s, in which it may wait in silence for entries that go to the card; LINE_ANSWER_MS on top. */
+const SEARCH_SILENT_MS = 60_000 + LINE_ANSWER_MS;
+
 /** Resolves when the line has begun to search, rejects if it refuses; a later failure is the last line of the stream. */
 export async function searchLines({ line, stream, clock, request }: SearchParts): Promise<AsyncIterable<Buffer>> {
-  const answers = line.searchLog(request, { signal: stream.signal })[Symbol.asyncIterator]();
-  const late = Promise.withResolvers<never>();
-  const timer = clock.timer(LINE_ANSWER_MS, () =>
-    late.reject(unreachable(`no answer within ${LINE_ANSWER_MS / 1_000} s`)),
-  );
-  try {
-    const first = await Promise.race([answers.next(), late.promise]);
-    return linesOf(first, answers);
-  } catch (error) {
-    throw failureOf(error, undefined);
-  } finally {
-    timer.cancel();
-  }
+  const { signal } = stream;
+  const { log } = await line.status(signal);
+  // A cursor is of the log that it comes from.
+  const logId = request.logId ?? log.logId;
+  const answers = line.searchLog({ ...request, logId }, { signal })[Symbol.asyncIterator]();
+  const next = async (limitMs: number): Promise<IteratorResult<lineside.v1.SearchLogResponse>> => {
+    const late = Promise.withResolvers<never>();
+    const timer = clock.timer(limitMs, () => late.reject(unreachable(`no answer within ${limitMs / 1_000} s`)));
+    try {
+      return await Promise.race([answers.next(), late.promise]);
+    } catch (error) {
+      throw failureOf(error, undefined);
+    } finally {
+      timer.cancel();
+    }
+  };
+  const first = await next(LINE_ANSWER_MS);
+  return linesOf({ type: 'log', logId }, first, () => next(SEARCH_SILENT_MS), stream);
 }
 
-type Answers = AsyncIterator<lineside.v1.SearchLogResponse>;
-
 async function* linesOf(
+  head: object,
   first: IteratorResult<lineside.v1.SearchLogResponse>,
-  answers: Answers,
+  next: () => Promise<IteratorResult<lineside.v1.SearchLogResponse>>,
+  stream: LogStream,
 ): AsyncGenerator<Buffer> {
   try {
-    for (let got = first; got.done !== true; got = await answers.next())
+    yield jsonLine(head);
+    for (let got = first; got.done !== true; got = await next())
       for (const value of valuesOf(got.value)) yield jsonLine(value);
   } catch (error) {
-    const { code, message } = failureOf(error, undefined);
+    const { reason } = stream.signal;
+    const { code, message } = reason instanceof LinesideError ? reason : failureOf(error, undefined);
     yield jsonLine({ type: 'end', code, message });
+    // What the line still searches for nobody.
+    stream.close();
   }
 }
 

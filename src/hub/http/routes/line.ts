@@ -134,10 +134,10 @@ export function lineLogRoutes(routes: Routes, parts: RouteParts): void {
     query: SearchQuery,
     base: readingLine,
     answer: {
-      what: 'A line of JSON each, by type: match (entryId, offset, length, throughEntryId, dir, timestampMs, clock), in the order of the entries that they end in; progress (entries, bytes, positionId, throughId) a few times a second; done (reason: complete, limit or time; resumeAfterId) last, or end (code, message) where it failed. It ends after 60 s with the reason time.',
+      what: 'A line of JSON each, by type: log (logId) first; match (entryId, offset, length, throughEntryId, dir, timestampMs, clock), in the order of the entries that they end in; progress (entries, bytes, positionId, throughId) a few times a second; done (reason: complete, limit or time; resumeAfterId) last, or end (code, message) where it failed. It ends after 60 s with the reason time.',
       raw: [NDJSON, { type: 'string' }],
     },
-    problems: ['TOO_MANY'],
+    problems: ['TOO_MANY', 'LOG_REPLACED'],
     handle(call) {
       const request = searchRequest(call.query);
       return streamLines(parts, call, 'page', (stream) => searchLines({ line, stream, clock, request }));

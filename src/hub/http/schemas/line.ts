@@ -119,6 +119,13 @@ export const SearchQuery = exact({
   regex: pattern('Instead of text: a regular expression of RE2.'),
   ignoreCase: Type.Optional(choice(['true', 'false'], 'true: letters A to Z match in both cases; not with hex.')),
   after: bound('Only matches that end in an entry with a greater id: resumeAfterId of the search before.'),
+  logId: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 128,
+      description: 'With after: the log that it is of; another is refused.',
+    }),
+  ),
   dir: Type.Optional(choice(['rx', 'tx'], 'Only what was received, or sent.')),
   sinceMs: bound('Only in entries with a timestampMs from here on.'),
   untilMs: bound('Only in entries with a timestampMs before.'),
