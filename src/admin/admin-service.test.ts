@@ -121,6 +121,7 @@ test('every command line that is run is one of the list, whatever verbs and argu
     /^lineside token list --json$/,
     /^lineside token add --json( --role (viewer|operator|admin|writer|reader|refdata-internal|refdata-restricted)){1,7} -- [a-z0-9._-]{1,64}$/,
     /^lineside token revoke --json --keep-admin -- [a-z0-9._-]{1,64}$/,
+    /^lineside update status --json$/,
     /^systemctl --no-block restart lineside\.service$/,
     /^lineside doctor --json$/,
     /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,

@@ -230,7 +230,8 @@ export class AdminService {
     const words = verb.command(request.args, file);
     const [program, ...first] = programs[verb.program];
     // After the words of the command: "--" may end the options.
-    const at = verb.program === 'lineside' && configFile !== undefined ? ['--config', configFile] : [];
+    const hasConfig = verb.program === 'lineside' && verb.withoutConfig !== true && configFile !== undefined;
+    const at = hasConfig ? ['--config', configFile] : [];
     const split = words.findIndex((word) => word.startsWith('-'));
     const from = split === -1 ? words.length : split;
     const given = [...first, ...words.slice(0, from), ...at, ...words.slice(from)];

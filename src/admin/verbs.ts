@@ -34,6 +34,8 @@ interface Verb<Args extends TObject = TObject> {
   readonly program: 'lineside' | 'systemctl';
   /** What follows the program. `file`: the path at which the helper expects the file that it sends. */
   readonly command: (args: Static<Args>, file: string) => readonly string[];
+  /** The command reads no configuration, and has no option for it. */
+  readonly withoutConfig?: true;
   readonly limitMs: number;
   /** The program prints its result as JSON; a file is sent; or there is nothing to answer. */
   readonly answer: 'json' | 'file' | 'nothing';
@@ -92,6 +94,14 @@ export const verbs = {
     command: (args) => ['token', 'revoke', '--json', '--keep-admin', '--', args.name],
     limitMs: TOKEN_LIMIT_MS,
     answer: 'nothing',
+  }),
+  'update.state': verb({
+    args: nothing,
+    program: 'lineside',
+    command: () => ['update', 'status', '--json'],
+    withoutConfig: true,
+    limitMs: 20_000,
+    answer: 'json',
   }),
   /** Answered before the service stops: systemd has the job by then. */
   restart: verb({

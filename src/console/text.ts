@@ -1089,6 +1089,19 @@ export const text = {
       tooLargeHint:
         'Leave the serial log out, use a Chromium browser over HTTPS, or run "sudo lineside backup" on the box.',
     },
+    update: {
+      title: 'Update',
+      version: 'Version that runs',
+      running: 'Slot that runs',
+      good: 'Good slot',
+      state: 'State',
+      kept: 'no update is on trial',
+      waits: (slot: string) => `an update in slot ${slot} is tried at the next start of the box`,
+      onTrial: (good: string, left: string) =>
+        `on trial: the box returns to slot ${good} if it does not become healthy; starts left: ${left}`,
+      failed: (slot: string, good: string) =>
+        `the update in slot ${slot} did not become healthy: the box returned to slot ${good}`,
+    },
     audit: {
       title: 'Audit',
       none: 'There are no records.',

@@ -131,6 +131,7 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     assert.deepEqual(states(found.slice('200 '.length)), states(await box.sh('lineside doctor --json || true')));
     assert.match(await ask('GET', 'support-bundle'), /^200 /);
     assert.match(await ask('GET', 'backup'), /^200 etc\//);
+    assert.match(await ask('GET', 'update'), /^501 .*sudo apt upgrade lineside/);
     assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
     assert.match(
       await box.sh('journalctl --unit=lineside-admin'),

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MAIN, NODE, temporaryDirectory } from '../e2e/daemon.ts';
-import { assertAccessible, browserMissing, closePages, downloadsOf } from './browser.ts';
+import { answerJson, assertAccessible, browserMissing, closePages, downloadsOf } from './browser.ts';
 import { type Product, startProduct } from './product.ts';
 
 describe('the console: administration', { skip: browserMissing }, () => {
@@ -86,8 +86,40 @@ describe('the console: administration', { skip: browserMissing }, () => {
     assert.ok(!listed.includes('hub/webhooks.key'), listed.join());
     assert.deepEqual(readdirSync(join(dir, 'state')), ['audit.jsonl']);
 
+    // Not the image: how it is updated.
+    await opened.sees(/was not started from slots[\s\S]*sudo apt upgrade lineside/, 'main');
+
     const watcher = await product.enter('watcher', '#/admin');
     await watcher.find('link', 'Health');
     await watcher.misses('Admin');
+  });
+
+  test('the view shows which slot runs, an update that waits, its trial, and one that failed', async () => {
+    const settled = {
+      version: '1.3.0',
+      running: 'a',
+      onTrial: false,
+      good: 'a',
+      trying: null,
+      triesLeft: 0,
+      failed: null,
+    };
+    let state: object = settled;
+    const opened = await product.enter('chief', '#/line');
+    await opened.intercept(/\/api\/v1\/admin\/update$/, (request) => answerJson(request, state));
+    for (const [change, shown] of [
+      [{}, 'no update is on trial'],
+      [{ trying: 'b', triesLeft: 3 }, 'an update in slot b is tried at the next start of the box'],
+      [
+        { running: 'b', trying: 'b', onTrial: true, triesLeft: 2 },
+        'on trial: the box returns to slot a if it does not become healthy; starts left: 2',
+      ],
+      [{ failed: 'b' }, 'the update in slot b did not become healthy: the box returned to slot a'],
+    ] as const) {
+      state = { ...settled, ...change };
+      await opened.show('#/admin');
+      await opened.sees(shown, 'main');
+      await opened.show('#/line');
+    }
   });
 });

@@ -65,7 +65,7 @@ export function withBoot(target: Pick<UpdateTarget, 'remountBoot'>, work: () => 
   }
 }
 
-/** Throws NOT_READY if this machine was not started from slots. */
+/** Throws UNSUPPORTED if this machine was not started from slots. */
 export function readBootFacts(target: UpdateTarget): BootFacts {
   let text: string;
   try {
@@ -81,7 +81,7 @@ export function readBootFacts(target: UpdateTarget): BootFacts {
 
 function withoutSlots(why: string, cause: unknown): LinesideError {
   const detail = systemCode(cause) === 'ENOENT' ? '' : ` (${messageOf(cause)})`;
-  return new LinesideError('NOT_READY', `cannot use update slots: this machine ${why}${detail}`, {
+  return new LinesideError('UNSUPPORTED', `cannot use update slots: this machine ${why}${detail}`, {
     cause,
     hint: 'Updates of this kind are for the image. A Debian package is updated by apt. Try: sudo apt upgrade lineside',
   });
@@ -108,7 +108,7 @@ function slotFile(bootDir: string): string {
   return join(bootDir, 'slot.txt');
 }
 
-/** Throws NOT_READY where there are no slots here, or the file says none. */
+/** Throws UNSUPPORTED if there are no slots here, NOT_READY if the file says none. */
 export function readSlots(bootDir: string): SlotState {
   const path = slotFile(bootDir);
   let text: string;

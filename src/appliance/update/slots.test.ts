@@ -58,8 +58,8 @@ test('slot.txt is overwritten where it lies', (t) => {
 
 test('a machine without slots, and a file that says nothing, are said', (t) => {
   const dir = temporaryDirectory(t);
-  const refused = (message: RegExp): void => assert.throws(() => readSlots(dir), { code: 'NOT_READY', message });
-  refused(/has no slots/);
+  const refused = (code: string, message: RegExp): void => assert.throws(() => readSlots(dir), { code, message });
+  refused('UNSUPPORTED', /has no slots/);
   writeFileSync(join(dir, 'slot.txt'), '\0'.repeat(64));
-  refused(/does not say/);
+  refused('NOT_READY', /does not say/);
 });

@@ -218,8 +218,8 @@ test('a box without a key, or not started from slots, takes no update and says w
     at({ keyFile: box.at('none') }),
     refusedAs('CONFIG_INVALID', /cannot read the key .*: there is no such file/),
   );
-  assert.throws(at({ factsFile: box.at('none') }), refusedAs('NOT_READY', /not started from slots/));
-  assert.throws(at({ bootDir: box.at('none') }), refusedAs('NOT_READY', /no slots/));
+  assert.throws(at({ factsFile: box.at('none') }), refusedAs('UNSUPPORTED', /not started from slots/));
+  assert.throws(at({ bootDir: box.at('none') }), refusedAs('UNSUPPORTED', /no slots/));
 });
 
 test('killed at any step: what runs is unharmed, the other slot is not started unless it is whole, and a second run succeeds', (t) => {
@@ -305,9 +305,12 @@ test('the request for a factory reset names this box, and the boot partition is 
 test('without an image or a box id no factory reset is requested', (t) => {
   const box = testBox(t);
   writeFileSync(box.at('machine-id'), '\n');
-  const refused = { code: 'NOT_READY' };
-  assert.throws(() => requestFactoryReset(box.target, box.at('machine-id')), refused);
+  assert.throws(() => requestFactoryReset(box.target, box.at('machine-id')), {
+    code: 'NOT_READY',
+  });
   writeFileSync(box.at('machine-id'), machineId);
-  assert.throws(() => requestFactoryReset({ ...box.target, factsFile: box.at('none') }, box.at('machine-id')), refused);
+  assert.throws(() => requestFactoryReset({ ...box.target, factsFile: box.at('none') }, box.at('machine-id')), {
+    code: 'UNSUPPORTED',
+  });
   assert.ok(!existsSync(box.at('boot/factory-reset')));
 });

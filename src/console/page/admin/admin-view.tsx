@@ -11,6 +11,7 @@ import { saveBlob } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
 import { Backup } from './backup.tsx';
+import { Update } from './update.tsx';
 
 const say = text.administration;
 /** Above the limits of the helper: a minute for the doctor, 140 s for the bundle, and its turn. */
@@ -24,6 +25,7 @@ export function AdminView(): JSX.Element {
       <Tokens />
       <Service />
       <Diagnosis />
+      <Update />
       <Backup />
       <Audit />
     </>

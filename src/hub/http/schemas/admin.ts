@@ -1,13 +1,15 @@
 /** The shapes of administration: tokens, the doctor's findings. Pure. */
 import { Type } from '@sinclair/typebox';
 import { tokenSpec } from '../../../admin/verbs.ts';
-import { choice, count, exact, time } from './shapes.ts';
+import { choice, count, exact, orNull, time } from './shapes.ts';
 
 const state = choice(['ok', 'warning', 'failed', 'skipped'], 'That of the worst finding.');
 
 export const BackupQuery = exact({
   log: Type.Optional(choice(['true', 'false'], 'false: without the serial log.')),
 });
+
+const slot = choice(['a', 'b'], 'A slot of the card.');
 
 export const adminComponents = {
   TokenEntry: exact({ ...tokenSpec.properties, createdAt: time('When it was added.') }),
@@ -25,6 +27,17 @@ export const adminComponents = {
         tookMs: count('Milliseconds.'),
       }),
     ),
+  }),
+  UpdateState: exact({
+    version: Type.String({ description: 'Of the lineside that runs.', examples: ['1.3.0'] }),
+    running: slot,
+    onTrial: Type.Boolean({
+      description: 'The running slot is on trial: if it does not become healthy, the box returns to the good slot.',
+    }),
+    good: slot,
+    trying: orNull(slot, 'On trial, or tried at the next start.'),
+    triesLeft: count('Starts that the trial has left.'),
+    failed: orNull(slot, 'The update in this slot did not become healthy, and no update was installed since.'),
   }),
   AddedToken: exact({
     ...tokenSpec.properties,
