@@ -86,7 +86,58 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('1 match in', 'dialog');
     await opened.page.click('dialog tbody button');
     await opened.sees('the pump stop', '.rows');
-    assert.match(await opened.page.evaluate(() => location.hash), /at=\d+/);
+    assert.match(await opened.page.evaluate(() => location.hash), /^#\/line\?at=\d+$/);
+  });
+
+  test('a search is in the address: its link opens it filled in, and it runs when it is asked for', async () => {
+    const noonMs = new Date(2031, 4, 6, 12).getTime();
+    for (const [second, text] of ['ALARM 1', 'alarm 2', 'ALARM 3', 'ALARM 4'].entries()) {
+      await logRaw(product.box, `${text}\n`, 'rx', '', noonMs + second * 1_000);
+      lastId += 1;
+    }
+    const opened = await product.enter('watcher', '#/line', { width: 390, height: 844 });
+    const { keyboard } = opened.page;
+    await opened.tabTo('button: Search all…');
+    await keyboard.press('Enter');
+    assert.equal(await opened.focused(), 'input: Search for');
+    await keyboard.type('ALARM [0-9]$');
+    await opened.choose('As', 'regex');
+    await opened.choose('Direction', 'rx');
+    await opened.page.click('dialog input[type=checkbox]');
+    await opened.tabTo('input: From');
+    await keyboard.type('05062031115900AM');
+    await opened.tabTo('input: Until');
+    await keyboard.type('05062031115900AM');
+    await keyboard.press('Enter');
+    await opened.sees('"Until" is not after "From"', 'dialog');
+    await opened.tabTo('input: From', true);
+    await opened.tabTo('input: Until');
+    await keyboard.type('05062031120003PM');
+    await assertAccessible(opened, 'search of the stored log, on a phone');
+    const link = await opened.page.evaluate(() => location.href);
+
+    const colleague = await openPage(link);
+    await colleague.fill('Token', product.tokens.watcher);
+    await colleague.click('button', 'Sign in');
+    await colleague.find('heading', 'Search the stored log');
+    const filled = await colleague.page.$$eval('dialog :is(input, select)', (all) =>
+      all.map((one) => (one.type === 'checkbox' ? one.checked : one.value)),
+    );
+    const times = ['2031-05-06T11:59', '2031-05-06T12:00:03'];
+    assert.deepEqual(filled, ['ALARM [0-9]$', 'regex', 'rx', true, ...times]);
+    await colleague.misses('match', 'dialog');
+    const found = async (matches: string): Promise<void> => {
+      await colleague.click('button', 'Search');
+      await colleague.sees(`${matches} in`, 'dialog [role=status]');
+    };
+    await found('2 matches');
+    await colleague.page.click('dialog input[type=checkbox]');
+    await found('3 matches');
+    await colleague.show('#/line?find=alarm&case=match');
+    await colleague.misses('matches', 'dialog');
+    await found('1 match');
+    await colleague.click('button', 'Close');
+    assert.equal(await colleague.page.evaluate(() => location.hash), '#/line');
   });
 
   test('a token is typed once, kept in the tab alone, and gone after signing out', async () => {
@@ -122,8 +173,8 @@ describe('the console: the line', { skip: browserMissing }, () => {
       'Sign out',
       'Pause',
       'Older',
-      'Jump to…',
       'Search all…',
+      'Jump to…',
       'Export…',
     ]);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);

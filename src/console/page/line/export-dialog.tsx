@@ -2,7 +2,6 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useContext, useEffect, useRef, useState } from 'preact/hooks';
 import { systemClock } from '../../../shared/base/clock.ts';
-import { msOfLocalTime } from '../../../shared/base/instant.ts';
 import type { LineStatus } from '../../../shared/gen/http.ts';
 import { type LogFormat, logFormats } from '../../../shared/log-formats/log-formats.ts';
 import { dayText, fieldText, plural, sizeText, timeText } from '../../format.ts';
@@ -11,10 +10,10 @@ import { type Problem, problemFrom } from '../../problem.ts';
 import type { Wanted } from '../../rows.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
-import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
+import { Button, Dialog, ProblemBox, Select } from '../parts.tsx';
 import { isCancel, openSink, type Sink } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
-import { timeInput } from './log-dialogs.tsx';
+import { msOfField, RangeFields } from './log-dialogs.tsx';
 
 const words = text.log.export;
 
@@ -100,9 +99,9 @@ function RangeForm(props: {
   const [fault, setFault] = useState('');
   const submit = (event: Event): void => {
     event.preventDefault();
-    const [sinceMs, untilMs] = [msOf(from), msOf(until)];
+    const [sinceMs, untilMs] = [msOfField(from), msOfField(until)];
     const isBad = untilMs > 0 && untilMs <= sinceMs;
-    setFault(isBad ? words.badRange : '');
+    setFault(isBad ? text.log.range.fault : '');
     const wanted = { ...props.wanted, dir, text: finds ? props.wanted.text : '' };
     if (!isBad) props.onSubmit({ format, wanted, sinceMs, untilMs, afterId: 0 });
   };
@@ -114,15 +113,7 @@ function RangeForm(props: {
         options={logFormats.map((one) => [one, words.formats[one]] as const)}
         onChange={setFormat}
       />
-      <TextField label={words.from} hint={words.fromHint} input={timeInput} value={from} onChange={setFrom} />
-      <TextField
-        label={words.until}
-        hint={words.untilHint}
-        fault={fault}
-        input={timeInput}
-        value={until}
-        onChange={setUntil}
-      />
+      <RangeFields from={from} until={until} fault={fault} onFrom={setFrom} onUntil={setUntil} />
       <Select
         label={text.log.direction}
         value={dir}
@@ -138,11 +129,6 @@ function RangeForm(props: {
       <div class="row">{props.children}</div>
     </form>
   );
-}
-
-/** 0: none is given. */
-function msOf(typed: string): number {
-  return Math.max(0, msOfLocalTime(typed) || 0);
 }
 
 function Progress({ of: { entries, bytes, share } }: { of: ExportProgress }): JSX.Element {

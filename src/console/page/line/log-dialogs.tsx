@@ -10,7 +10,36 @@ import { Dialog, Dump, Facts, TextField } from '../parts.tsx';
 
 const HOUR_MS = 3_600_000;
 /** Attributes of a field for a day and a time. */
-export const timeInput = { type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' } as const;
+const timeInput = { type: 'datetime-local', step: 1, max: '9999-12-31T23:59:59' } as const;
+
+/** The times that an export or a search of the log is limited to. */
+export function RangeFields(props: {
+  from: string;
+  until: string;
+  fault: string;
+  onFrom: (typed: string) => void;
+  onUntil: (typed: string) => void;
+}): JSX.Element {
+  const { from, fromHint, until, untilHint } = text.log.range;
+  return (
+    <>
+      <TextField label={from} hint={fromHint} input={timeInput} value={props.from} onChange={props.onFrom} />
+      <TextField
+        label={until}
+        hint={untilHint}
+        fault={props.fault}
+        input={timeInput}
+        value={props.until}
+        onChange={props.onUntil}
+      />
+    </>
+  );
+}
+
+/** Of such a field; 0: it is empty. */
+export function msOfField(typed: string): number {
+  return Math.max(0, msOfLocalTime(typed) || 0);
+}
 
 export function JumpDialog(props: {
   near: readonly Row[];

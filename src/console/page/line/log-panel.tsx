@@ -1,16 +1,16 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { countText, plural } from '../../format.ts';
 import type { FeedState } from '../../log-feed.ts';
-import { type EntryRow, everything, filterFor, type Row, type Wanted, withEvents } from '../../rows.ts';
+import { type EntryRow, filterFor, type Row, type Wanted, withEvents } from '../../rows.ts';
 import type { LogView } from '../../selection.ts';
 import { text } from '../../text.ts';
-import { hashOf, placeOf, withQuery } from '../../views.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
 import { useKept } from '../session.ts';
 import { ExportDialog } from './export-dialog.tsx';
+import { newSearch, useAddress } from './log-address.ts';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
@@ -19,10 +19,11 @@ import { SearchDialog } from './search-dialog.tsx';
 export function LogPanel(): JSX.Element {
   const log = useLog();
   const events = useEvents();
-  const [{ jumpMs, untilMs, ...wanted }, want] = useAddress(log.pages.jump);
+  const [address, want, links] = useAddress(log.pages.jump);
+  const { jumpMs, untilMs, search, ...wanted } = address;
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const [shown, show] = useState<EntryRow>();
-  const [asks, ask] = useState<'jump' | 'search' | 'export'>();
+  const [asks, ask] = useState<'jump' | 'export'>();
   const [atEnd, setAtEnd] = useState(true);
   // On a phone the log is what the technician came for.
   const isWide = useMedia('(min-width: 700px)');
@@ -33,16 +34,16 @@ export function LogPanel(): JSX.Element {
   const narrows = filter.narrows || untilMs > 0;
   const { seen, between } = useShown(log, events, filter, untilMs, wanted.text !== '');
   const jump = (sinceMs: number, endMs: number): void => {
-    want({ ...wanted, jumpMs: sinceMs, untilMs: endMs });
+    want({ jumpMs: sinceMs, untilMs: endMs });
     log.pages.jump(sinceMs, endMs);
   };
   const jumpToMatch = (ms: number): void => {
     // The text of the filter may hide it.
-    want({ ...wanted, text: '', jumpMs: ms, untilMs: 0 });
+    want({ text: '', jumpMs: ms, untilMs: 0, search: undefined });
     log.pages.jump(ms, 0);
   };
   const toNewest = (): void => {
-    want({ ...wanted, jumpMs: 0, untilMs: 0 });
+    want({ jumpMs: 0, untilMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
@@ -53,18 +54,13 @@ export function LogPanel(): JSX.Element {
       <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
       {(isWide || finds) && (
-        <Filters
-          wanted={wanted}
-          view={view}
-          fault={filter.fault}
-          onChange={(next) => want({ ...next, jumpMs, untilMs })}
-          onView={setView}
-        />
+        <Filters wanted={wanted} view={view} fault={filter.fault} onChange={want} onView={setView} />
       )}
       <div class="row log-tools">
-        <Tools log={log} untilMs={untilMs} onResume={toNewest} onJump={() => ask('jump')} />
+        <Tools log={log} untilMs={untilMs} onResume={toNewest} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
-        {(isWide || finds) && <Button text={text.log.stored.open} onClick={() => ask('search')} />}
+        <Button text={text.log.stored.open} onClick={() => want({ search: newSearch(address) })} />
+        {(isWide || finds) && <Button text={text.log.jumpTo} disabled={log.pages.busy} onClick={() => ask('jump')} />}
         {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
       </div>
@@ -80,8 +76,15 @@ export function LogPanel(): JSX.Element {
       {asks === 'jump' && (
         <JumpDialog near={log.buffer.rows} untilMs={untilMs} onJump={jump} onClose={() => ask(undefined)} />
       )}
-      {asks === 'search' && (
-        <SearchDialog wanted={wanted} sinceMs={jumpMs} onJump={jumpToMatch} onClose={() => ask(undefined)} />
+      {search !== undefined && (
+        <SearchDialog
+          key={links}
+          search={search}
+          dir={wanted.dir}
+          onChange={want}
+          onJump={jumpToMatch}
+          onClose={() => want({ search: undefined })}
+        />
       )}
       {asks === 'export' && (
         <ExportDialog wanted={wanted} sinceMs={jumpMs} untilMs={untilMs} onClose={() => ask(undefined)} />
@@ -114,7 +117,7 @@ function useShown(
   return { seen, between };
 }
 
-function Tools(props: { log: Log; untilMs: number; onResume: () => void; onJump: () => void }): JSX.Element {
+function Tools(props: { log: Log; untilMs: number; onResume: () => void }): JSX.Element {
   const { feed, pages, behind, atStart, pause } = props.log;
   const isPaused = feed.is === 'paused';
   return (
@@ -132,72 +135,8 @@ function Tools(props: { log: Log; untilMs: number; onResume: () => void; onJump:
       {isPaused && behind > 0 && (
         <Button text={text.log.newer} disabled={pages.busy} onClick={() => pages.newer(props.untilMs)} />
       )}
-      <Button text={text.log.jumpTo} disabled={pages.busy} onClick={props.onJump} />
     </>
   );
-}
-
-interface Address extends Wanted {
-  /** The time that the log is shown from; 0: it is followed. */
-  readonly jumpMs: number;
-  /** Entries from this time on are hidden; 0: there is no end. */
-  readonly untilMs: number;
-}
-
-/** What is searched for, and where in the log one is: in the address, so that a link can be sent. */
-function useAddress(jump: (sinceMs: number, untilMs: number) => void): readonly [Address, (next: Address) => void] {
-  const [address, setAddress] = useState(() => addressOf(placeOf(location.hash)?.query ?? {}));
-  const want = (next: Address): void => {
-    setAddress(next);
-    const { dir, as, jumpMs, untilMs } = next;
-    const query = {
-      dir: dir === everything.dir ? '' : dir,
-      text: next.text,
-      as: as === everything.as || next.text === '' ? '' : as,
-      at: jumpMs === 0 ? '' : String(jumpMs),
-      until: untilMs === 0 ? '' : String(untilMs),
-    };
-    try {
-      // No view of its own to go back to with each letter that is typed.
-      history.replaceState(null, '', withQuery(hashOf('line'), query));
-    } catch {
-      // A browser may refuse many changes within seconds: the address is right again after the next one.
-    }
-  };
-  const now = useRef({ address, jump });
-  now.current = { address, jump };
-  useEffect(() => {
-    // At the begin, and for a link that is opened in this page.
-    const enter = (): void => {
-      const place = placeOf(location.hash);
-      if (place?.section !== 'line') return;
-      // Back from another view, where nothing was forgotten.
-      if (Object.keys(place.query).length === 0) return want(now.current.address);
-      const next = addressOf(place.query);
-      want(next);
-      if (next.jumpMs > 0) now.current.jump(next.jumpMs, next.untilMs);
-    };
-    enter();
-    addEventListener('hashchange', enter);
-    return () => removeEventListener('hashchange', enter);
-  }, []);
-  return [address, want];
-}
-
-function addressOf({ dir, text: typed = '', as, at, until }: Readonly<Record<string, string>>): Address {
-  return {
-    dir: dir === 'rx' || dir === 'tx' ? dir : 'all',
-    text: typed,
-    as: as === 'hex' ? 'hex' : 'text',
-    jumpMs: msOf(at),
-    // Without a begin the log is followed.
-    untilMs: msOf(at) === 0 ? 0 : msOf(until),
-  };
-}
-
-function msOf(text: string | undefined): number {
-  const ms = Math.trunc(Number(text));
-  return Number.isSafeInteger(ms) && ms > 0 ? ms : 0;
 }
 
 function isBefore({ timestampMs }: { readonly timestampMs: number }, untilMs: number): boolean {

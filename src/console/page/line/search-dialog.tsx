@@ -1,82 +1,105 @@
 /** What opens over the log to search all that the box has stored; a match that is chosen is shown in the log. */
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { msOfLocalTime } from '../../../shared/base/instant.ts';
 import { countText, dayText, fieldText, plural, sizeText, timeText } from '../../format.ts';
 import { localProblem, type Problem, problemFrom } from '../../problem.ts';
 import type { Wanted } from '../../rows.ts';
 import { type Match, type Message, messagesOf, type Progress } from '../../stream.ts';
 import { text } from '../../text.ts';
+import { withQuery } from '../../views.ts';
 import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
-import { timeInput } from './log-dialogs.tsx';
+import type { StoredSearch } from './log-address.ts';
+import { msOfField, RangeFields } from './log-dialogs.tsx';
 
 const words = text.log.stored;
-type Kind = Wanted['as'] | 'regex';
 const kinds = [
   ['text', words.kinds.text],
   ['hex', words.kinds.hex],
   ['regex', words.kinds.regex],
-] as const satisfies readonly (readonly [Kind, string])[];
+] as const satisfies readonly (readonly [StoredSearch['kind'], string])[];
 
 export function SearchDialog(props: {
-  wanted: Wanted;
-  sinceMs: number;
+  search: StoredSearch;
+  dir: Wanted['dir'];
+  onChange: (changed: { readonly search?: StoredSearch; readonly dir?: Wanted['dir'] }) => void;
   onJump: (sinceMs: number) => void;
   onClose: () => void;
 }): JSX.Element {
-  const [kind, setKind] = useState<Kind>(props.wanted.as);
-  const [pattern, setPattern] = useState(props.wanted.text);
-  const [since, setSince] = useState(props.sinceMs > 0 ? fieldText(props.sinceMs) : '');
+  const { search, dir } = props;
+  const { pattern, kind, matchesCase, fromMs, toMs } = search;
+  // As they are typed: a year of two digits is a time, too.
+  const [from, setFrom] = useState(fromMs > 0 ? fieldText(fromMs) : '');
+  const [until, setUntil] = useState(toMs > 0 ? fieldText(toMs) : '');
   const [fault, setFault] = useState('');
+  const [badRange, setBadRange] = useState('');
   const of = useSearch();
-  const { busy, run } = of;
-  const search = (): void => {
+  const change = (changed: Partial<StoredSearch>): void => props.onChange({ search: { ...search, ...changed } });
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const isBad = toMs > 0 && toMs <= fromMs;
     setFault(pattern === '' ? words.empty : '');
-    if (pattern === '') return;
-    const sinceMs = msOfLocalTime(since);
-    const query = [
-      `${kind}=${encodeURIComponent(pattern)}`,
-      ...(kind === 'hex' ? [] : ['ignoreCase=true']),
-      ...(props.wanted.dir === 'all' ? [] : [`dir=${props.wanted.dir}`]),
-      ...(sinceMs > 0 ? [`sinceMs=${sinceMs}`] : []),
-    ];
-    void run(query.join('&'));
+    setBadRange(isBad ? text.log.range.fault : '');
+    if (pattern !== '' && !isBad) void of.run(requestOf(search, dir));
   };
   return (
     <Dialog title={words.title} leave={text.parts.close} onClose={props.onClose}>
-      <form
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault();
-          search();
-        }}
-      >
+      <form onSubmit={submit}>
         <TextField
           label={words.pattern}
           fault={fault}
-          input={{ maxLength: 1_024 }}
+          input={{ maxLength: 1_024, autofocus: true }}
           value={pattern}
-          onChange={setPattern}
+          onChange={(typed) => change({ pattern: typed })}
         />
-        <Select label={words.kind} value={kind} options={kinds} onChange={setKind} />
-        <TextField label={words.since} hint={words.sinceHint} input={timeInput} value={since} onChange={setSince} />
-        <button type="submit" class="main" disabled={busy}>
+        <div class="row">
+          <Select label={words.kind} value={kind} options={kinds} onChange={(next) => change({ kind: next })} />
+          <Select
+            label={text.log.direction}
+            value={dir}
+            options={(['all', 'rx', 'tx'] as const).map((one) => [one, text.log.directions[one]] as const)}
+            onChange={(next) => props.onChange({ dir: next })}
+          />
+        </div>
+        {kind !== 'hex' && (
+          <label class="check">
+            <input type="checkbox" checked={matchesCase} onChange={() => change({ matchesCase: !matchesCase })} />
+            {words.matchCase}
+          </label>
+        )}
+        <RangeFields
+          from={from}
+          until={until}
+          fault={badRange}
+          onFrom={(typed) => {
+            setFrom(typed);
+            change({ fromMs: msOfField(typed) });
+          }}
+          onUntil={(typed) => {
+            setUntil(typed);
+            change({ toMs: msOfField(typed) });
+          }}
+        />
+        <button type="submit" class="main" disabled={of.busy}>
           {words.run}
         </button>
-        {busy && <Button text={text.parts.cancel} onClick={of.stop} />}
+        {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
       </form>
       <ProblemBox problem={of.problem} />
-      <Results
-        of={of}
-        onJump={(ms) => {
-          props.onJump(ms);
-          props.onClose();
-        }}
-      />
+      <Results of={of} onJump={props.onJump} />
     </Dialog>
   );
+}
+
+function requestOf({ pattern, kind, matchesCase, fromMs, toMs }: StoredSearch, dir: Wanted['dir']): string {
+  return withQuery('/api/v1/line/log/search', {
+    [kind]: pattern,
+    ignoreCase: kind === 'hex' || matchesCase ? '' : 'true',
+    dir: dir === 'all' ? '' : dir,
+    sinceMs: fromMs === 0 ? '' : String(fromMs),
+    untilMs: toMs === 0 ? '' : String(toMs),
+  });
 }
 
 function Results(props: { of: ReturnType<typeof useSearch>; onJump: (ms: number) => void }): JSX.Element {
@@ -125,10 +148,10 @@ function useSearch() {
   const [busy, setBusy] = useState(false);
   const [isWhole, setWhole] = useState(false);
   /** Where this search is to go on, if it has not come to its end. */
-  const [next, setNext] = useState<{ readonly query: string; readonly after: string }>();
+  const [next, setNext] = useState<{ readonly request: string; readonly after: string }>();
   const own = useRef<AbortController>(undefined);
   useEffect(() => () => own.current?.abort(), []);
-  const run = async (query: string, after = ''): Promise<void> => {
+  const run = async (request: string, after = ''): Promise<void> => {
     const { signal } = (own.current = new AbortController());
     setBusy(true);
     setProblem(undefined);
@@ -142,12 +165,12 @@ function useSearch() {
       if (message.type === 'log') logId = message.logId;
       else if (message.type === 'progress') setProgress(message);
       else if (message.type === 'done' && message.reason === 'complete') setWhole(true);
-      else if (message.type === 'done') setNext({ query, after: `&after=${message.resumeAfterId}&logId=${logId}` });
+      else if (message.type === 'done') setNext({ request, after: `&after=${message.resumeAfterId}&logId=${logId}` });
       else if (message.type === 'end') setProblem(localProblem(words.failed, message.message));
       isEnded ||= message.type === 'done' || message.type === 'end';
     };
     try {
-      for await (const messages of messagesOf(await api.stream(`/api/v1/line/log/search?${query}${after}`, signal))) {
+      for await (const messages of messagesOf(await api.stream(`${request}${after}`, signal))) {
         all = [...all, ...messages.filter((one) => one.type === 'match')];
         setFound(all);
         for (const message of messages) take(message);
@@ -158,6 +181,6 @@ function useSearch() {
     }
     setBusy(false);
   };
-  const more = next === undefined ? undefined : (): void => void run(next.query, next.after);
+  const more = next === undefined ? undefined : (): void => void run(next.request, next.after);
   return { busy, found, isWhole, problem, progress, more, run, stop: () => own.current?.abort() };
 }
