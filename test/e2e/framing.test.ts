@@ -74,9 +74,9 @@ function judge(written: readonly WrittenFrame[], chunks: readonly Received[], ba
     for (let at = 1; at < size && inTime; at += 1) {
       const chunk = begins.get(from + at);
       if (chunk === undefined) continue;
-      const { wallMs } = frame.writes.find((write) => write.at === at) ?? { wallMs: chunk.atMs };
+      const { wallMs } = frame.writes.findLast((write) => write.at <= at) ?? { wallMs: chunk.atMs };
       const delayMs = chunk.atMs - wallMs;
-      // The kernel hands over what uart.c wrote when it has time to. A stop of the process is no such excuse.
+      // The kernel hands over what uart.c wrote when it has time to, one write in two parts too. A stop of the process is no such excuse.
       const stopped = stop !== undefined && chunk.atMs >= stop.fromMs && wallMs < stop.toMs;
       inTime = stopped || delayMs <= gapMs(baud) - 1;
       assert.ok(
