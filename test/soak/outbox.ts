@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../src/shared/base/wait.fixture.ts';
 import { drained, plainKafka, topicsOf } from '../e2e/hub-support.ts';
 import { readTopics } from '../e2e/outbox-reader.ts';
 import { type TestBroker, TOPIC_PREFIX } from '../kafka/broker.ts';
@@ -79,6 +80,8 @@ class Campaign extends HubCampaign<{ messages: number; duplicates: number; copie
     ];
     const lifeMs = this.random.between(20, LIFE_MS);
     if (round % BROKER_KILL_EVERY === 0) {
+      // A busy machine is asked for few changes in one life: this one goes on until one of them was refused.
+      await until('a change is refused', () => this.ledger.figures.refused > 0);
       await sleep(lifeMs / 2);
       this.#killBroker();
     }
