@@ -47,17 +47,22 @@ export type ShownRow = Row | EventRow;
 export const MAX_ROWS = 5_000;
 /** Limit of the entries' bytes: entries of 64 KiB each would be 300 MB of a phone's memory. */
 const MAX_ROW_BYTES = 8 * 1024 * 1024;
+/** Limit of the ends of lines in the entries: each line is a row of its own in one view of the log, of some 300 bytes beside its text. */
+export const MAX_LINES = 50_000;
 
 export class RowBuffer {
   #rows: Row[] = [];
   #bytes = 0;
+  #lines = 0;
   #version = 0;
   readonly #maxRows: number;
   readonly #maxBytes: number;
+  readonly #maxLines: number;
 
-  constructor(maxRows = MAX_ROWS, maxBytes = MAX_ROW_BYTES) {
+  constructor(maxRows = MAX_ROWS, maxBytes = MAX_ROW_BYTES, maxLines = MAX_LINES) {
     this.#maxRows = maxRows;
     this.#maxBytes = maxBytes;
+    this.#maxLines = maxLines;
   }
 
   /** Changes with every change of the rows. */
@@ -71,8 +76,7 @@ export class RowBuffer {
 
   /** 0: there are none. */
   get firstId(): number {
-    const first = this.#rows[0];
-    return first === undefined ? 0 : first.kind === 'gap' ? first.firstId : first.id;
+    return firstIdOf(this.#rows[0]);
   }
 
   get lastId(): number {
@@ -82,6 +86,7 @@ export class RowBuffer {
   clear(): void {
     this.#rows = [];
     this.#bytes = 0;
+    this.#lines = 0;
     this.#version += 1;
   }
 
@@ -90,11 +95,11 @@ export class RowBuffer {
     for (const row of rows) {
       if (row.id <= this.lastId) continue;
       this.#rows.push(row);
-      this.#bytes += sizeOf(row);
+      this.#count(row, 1);
     }
     let drop = 0;
     while (this.#isOver(drop)) {
-      this.#bytes -= sizeOf(this.#rows[drop]);
+      this.#count(this.#rows[drop], -1);
       drop += 1;
     }
     if (drop > 0) this.#rows.splice(0, drop);
@@ -106,10 +111,10 @@ export class RowBuffer {
     const first = this.firstId;
     const older = rows.filter((row) => first === 0 || row.id < first);
     this.#rows = [...older, ...this.#rows];
-    for (const row of older) this.#bytes += sizeOf(row);
+    for (const row of older) this.#count(row, 1);
     let dropped = false;
     while (this.#isOver(0)) {
-      this.#bytes -= sizeOf(this.#rows.pop());
+      this.#count(this.#rows.pop(), -1);
       dropped = true;
     }
     this.#version += 1;
@@ -119,12 +124,30 @@ export class RowBuffer {
   /** One row stays in any case. */
   #isOver(dropped: number): boolean {
     const count = this.#rows.length - dropped;
-    return count > 1 && (count > this.#maxRows || this.#bytes > this.#maxBytes);
+    return count > 1 && (count > this.#maxRows || this.#bytes > this.#maxBytes || this.#lines > this.#maxLines);
   }
+
+  #count(row: Row | undefined, times: 1 | -1): void {
+    this.#bytes += times * sizeOf(row);
+    if (row?.kind === 'entry') this.#lines += times * lineEndsOf(row.bytes);
+  }
+}
+
+/** 0: there is no row. */
+export function firstIdOf(row: Row | undefined): number {
+  return row === undefined ? 0 : row.kind === 'gap' ? row.firstId : row.id;
 }
 
 function sizeOf(row: Row | undefined): number {
   return row?.kind === 'entry' ? row.bytes.length : 0;
+}
+
+/** CR, LF and CR LF: each is one. */
+export function lineEndsOf(bytes: Uint8Array): number {
+  let ends = 0;
+  for (let at = 0; at < bytes.length; at += 1)
+    if (bytes[at] === 10 || (bytes[at] === 13 && bytes[at + 1] !== 10)) ends += 1;
+  return ends;
 }
 
 /** Events at one place of the log that can be told apart: more than a port is opened between two entries. */
@@ -140,9 +163,8 @@ export function withEvents(
   held: readonly Row[],
   endsLog: boolean,
 ): readonly ShownRow[] {
-  const [first, last] = [held[0], held.at(-1)];
-  const from = first === undefined ? 0 : (first.kind === 'gap' ? first.firstId : first.id) - 1;
-  const to = endsLog ? Number.POSITIVE_INFINITY : (last?.id ?? -1);
+  const from = firstIdOf(held[0]) - 1;
+  const to = endsLog ? Number.POSITIVE_INFINITY : (held.at(-1)?.id ?? -1);
   const wanted = events.filter(({ afterEntryId }) => afterEntryId >= from && afterEntryId <= to);
   if (wanted.length === 0) return rows;
   const shown: ShownRow[] = [];
