@@ -23,7 +23,7 @@ import { recordingLogger } from '../shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
 import { type AdminOptions, AdminService, SENDING_LIMIT_MS } from './admin-service.ts';
-import { MAX_REQUEST_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, verbs } from './verbs.ts';
+import { MAX_REQUEST_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, type VerbName, verbs } from './verbs.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -149,6 +149,11 @@ test('every command line that is run is one of the list, whatever verbs and argu
     fc.constant({}),
     fc.record({ name }),
     fc.record({ log: fc.oneof(fc.boolean(), odd) }),
+    fc.record({
+      limit: fc.oneof(fc.integer({ min: -1, max: 1_001 }), odd),
+      reads: fc.oneof(fc.boolean(), odd),
+      before: fc.oneof(fc.integer(), odd),
+    }),
     fc.record({ name, roles: fc.oneof(fc.array(fc.oneof(fc.constantFrom(...roles), odd), { maxLength: 9 }), odd) }),
     fc.dictionary(fc.oneof(fc.constantFrom('name', 'roles', '--config', '__proto__', 'file'), fc.string()), odd),
     fc.jsonValue(),
@@ -165,8 +170,9 @@ test('every command line that is run is one of the list, whatever verbs and argu
       const lines = calls()
         .slice(ran)
         .map((words) => words.join(' '));
-      const isRun = lines.length === 1 && ('done' in answer || /support-bundle|backup/.test(lines[0] ?? ''));
-      assert.ok('done' in answer ? lines.length === 1 : lines.length === 0 || isRun, JSON.stringify(answer));
+      const runs = asked in verbs && 'command' in verbs[asked as VerbName] ? 1 : 0;
+      const isFile = /support-bundle|backup/.test(lines[0] ?? '');
+      assert.ok(lines.length === ('done' in answer || isFile ? runs : 0), JSON.stringify(answer));
       for (const line of lines)
         assert.ok(
           allowed.some((form) => form.test(line)),
@@ -232,7 +238,7 @@ test('the token is checked here: unknown, revoked and without the role admin it 
   assert.ok(!readFileSync(at('state/audit.jsonl'), 'utf8').includes('others'));
 });
 
-test('the audit has the caller, the verb and its outcome, before and after; without it nothing is run', async (t) => {
+test('the audit has the caller, the verb and its outcome; without it nothing is changed and nothing answered', async (t) => {
   const { ask, audit, at, calls, admin } = await startHelper(t);
   await ask('tokens.revoke', { name: 'ops' });
   writeFileSync(
@@ -251,12 +257,35 @@ test('the audit has the caller, the verb and its outcome, before and after; with
     [...one, 'failed: CONFLICT'],
   ]);
   assert.ok(!readFileSync(at('state/audit.jsonl'), 'utf8').includes(admin));
+  await ask('tokens.list');
+  const actions = async (args: object): Promise<unknown> => {
+    const { done } = await ask('audit', { limit: 10, ...args });
+    const { items, next } = done as { items: Json[]; next: unknown };
+    return [items.map(({ id, verb, outcome }) => [id, verb, outcome]), next];
+  };
+  const [done, failed] = [
+    [1, 'tokens.revoke', 'done'],
+    [3, 'tokens.revoke', 'failed: CONFLICT'],
+  ];
+  assert.deepEqual(await actions({ reads: false }), [[failed, done], null]);
+  assert.deepEqual(await actions({ reads: false, limit: 1 }), [[failed], 3]);
+  assert.deepEqual(await actions({ reads: false, before: 3 }), [[done], null]);
+  // Reading the audit is in it, a line each.
+  const reads = [
+    [8, 'audit', 'done'],
+    [7, 'audit', 'done'],
+    [6, 'audit', 'done'],
+    [5, 'tokens.list', 'failed: CONFLICT'],
+  ];
+  assert.deepEqual(await actions({ reads: true }), [[...reads, failed, done], null]);
   const ran = calls().length;
   rmSync(at('state/audit.jsonl'));
   writeFileSync(at('victim'), 'kept');
   symlinkSync(at('victim'), at('state/audit.jsonl'));
-  assert.equal(codeOf(await ask('tokens.list')), 'STORAGE_FAILED');
+  assert.equal(codeOf(await ask('tokens.revoke', { name: 'ops' })), 'STORAGE_FAILED');
   assert.equal(calls().length, ran);
+  assert.equal(codeOf(await ask('tokens.list')), 'STORAGE_FAILED');
+  assert.equal(codeOf(await ask('audit', { limit: 1, reads: true })), 'STORAGE_FAILED');
   assert.equal(readFileSync(at('victim'), 'utf8'), 'kept');
 });
 

@@ -4,19 +4,7 @@
  * against the tokens file, and only the command lines of verbs.ts are run, one at a time.
  */
 import { spawn } from 'node:child_process';
-import {
-  closeSync,
-  constants,
-  createReadStream,
-  fstatSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, createReadStream, fstatSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Value } from '@sinclair/typebox/value';
@@ -24,17 +12,20 @@ import { TokenReader } from '../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../shared/base/burst-log.ts';
 import { type Clock, endsWithin, systemClock, type Timer, withLimit } from '../shared/base/clock.ts';
 import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
-import { instantOfMs } from '../shared/base/instant.ts';
 import { peerOf } from '../shared/base/libc.ts';
 import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { objectIn } from '../shared/base/same-json.ts';
 import { loadTolerant } from '../shared/config/load.ts';
 import { inheritedSockets } from '../shared/host/systemd-sockets.ts';
+import { AuditFile, BEGUN } from './audit-file.ts';
 import {
   type AdminAnswer,
   type AdminFailure,
   type AdminRequest,
+  type ArgsOf,
+  type CommandVerb,
   MAX_REQUEST_BYTES,
+  type OwnVerbName,
   REQUEST_LIMIT_MS,
   TURN_LIMIT_MS,
   verbOf,
@@ -86,6 +77,11 @@ export class AdminService {
   readonly #audit: AuditFile;
   readonly #filesDir: string;
   readonly #open = new Set<Socket>();
+  /** What the helper does itself. */
+  readonly #own: { readonly [Name in OwnVerbName]: (args: ArgsOf<Name>) => unknown } = {
+    audit: ({ before, limit, reads }) =>
+      this.#audit.page(before, limit, (verb) => reads || verbOf(verb)?.reads !== true),
+  };
   #idleTimer: Timer | undefined;
   #running = '';
   #isSending = false;
@@ -197,19 +193,20 @@ export class AdminService {
     }
   }
 
-  /** Nothing is run that could not be written down before. */
+  /** No change is begun that could not be written down before, and nothing is answered that could not be. */
   async #perform(admitted: Admitted, socket: Socket, gone: AbortSignal): Promise<void> {
     // The caller has disconnected while it waited.
     if (gone.aborted) return;
     const note = (outcome: string): void => this.#note(admitted, outcome);
-    note('begun');
+    if (admitted.verb.reads !== true) note(BEGUN);
     try {
       const answer = await this.#run(admitted, gone);
       note('done');
       if (typeof answer === 'number') this.#send(socket, answer);
       else this.#answer(socket, answer);
     } catch (error) {
-      if (admitted.verb.answer === 'file') rmSync(this.#filesDir, { recursive: true, force: true });
+      if ('answer' in admitted.verb && admitted.verb.answer === 'file')
+        rmSync(this.#filesDir, { recursive: true, force: true });
       note(gone.aborted ? 'aborted: the caller disconnected' : `failed: ${asLinesideError(error).code}`);
       throw error;
     }
@@ -223,6 +220,12 @@ export class AdminService {
 
   /** A number: the open file that is the answer. */
   async #run({ verb, request }: Admitted, gone: AbortSignal): Promise<AdminAnswer | number> {
+    if ('command' in verb) return this.#command(verb, request, gone);
+    const work = this.#own[request.verb as OwnVerbName] as (args: AdminRequest['args']) => unknown;
+    return { done: await work(request.args) };
+  }
+
+  async #command(verb: CommandVerb, request: AdminRequest, gone: AbortSignal): Promise<AdminAnswer | number> {
     const { clock, programs, configFile, logger } = this.#o;
     if (verb.answer === 'file' && this.#isSending)
       throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
@@ -292,40 +295,6 @@ function openPlain(file: string): number {
   if (fstatSync(fd).isFile()) return fd;
   closeSync(fd);
   throw new LinesideError('INTERNAL', 'the command left something that is no file');
-}
-
-// What administrators did, a line of JSON each, where the hub cannot change it. Two files of a bounded size: the older one goes.
-
-/** About 5,000 lines. */
-const MAX_AUDIT_BYTES = 1_024 * 1_024;
-const AUDIT_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
-
-class AuditFile {
-  readonly #path: string;
-  readonly #clock: Clock;
-
-  constructor(dir: string, clock: Clock) {
-    this.#path = join(dir, 'audit.jsonl');
-    this.#clock = clock;
-  }
-
-  /** On the card when it returns. STORAGE_FAILED: it could not be written; then the verb is not run. */
-  append(entry: object): void {
-    try {
-      const fd = openSync(this.#path, AUDIT_FLAGS, 0o600);
-      try {
-        writeSync(fd, `${JSON.stringify({ at: instantOfMs(this.#clock.wallMs()), ...entry })}\n`);
-        fsyncSync(fd);
-        if (fstatSync(fd).size > MAX_AUDIT_BYTES) renameSync(this.#path, `${this.#path}.1`);
-      } finally {
-        closeSync(fd);
-      }
-    } catch (error) {
-      throw new LinesideError('STORAGE_FAILED', `cannot write the audit of the administration: ${messageOf(error)}`, {
-        cause: error,
-      });
-    }
-  }
 }
 
 // A request, and the command that it becomes.

@@ -1,6 +1,6 @@
 /**
  * Everything that the administration helper can do. Each verb is a fixed command line, made of values that its schema admits: never a
- * path, a program or a shell. The hub knows the list as the helper does; the helper checks every request again. Pure.
+ * path, a program or a shell; or it is done by the helper itself. The hub knows the list as the helper does; the helper checks every request again. Pure.
  */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox';
 import { roles, TOKEN_NAME } from '../shared/auth/tokens.ts';
@@ -29,8 +29,18 @@ export interface AdminFailure {
   readonly reasons: readonly string[];
 }
 
-interface Verb<Args extends TObject = TObject> {
+interface AnyVerb<Args extends TObject> {
   readonly args: Args;
+  /** It changes nothing and takes no data from the box: one line in the audit, before the answer, instead of two. */
+  readonly reads?: true;
+}
+
+/** Done by the helper itself, at once. */
+interface OwnVerb<Args extends TObject = TObject> extends AnyVerb<Args> {
+  readonly limitMs: number;
+}
+
+export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Args> {
   readonly program: 'lineside' | 'systemctl';
   /** What follows the program. `file`: the path at which the helper expects the file that it sends. */
   readonly command: (args: Static<Args>, file: string) => readonly string[];
@@ -61,13 +71,15 @@ export const tokenSpec = exact({
   }),
 });
 
-const verb = <Args extends TObject>(declared: Verb<Args>): Verb<Args> => declared;
+const verb = <Args extends TObject>(declared: CommandVerb<Args>): CommandVerb<Args> => declared;
+const ownVerb = <Args extends TObject>(declared: OwnVerb<Args>): OwnVerb<Args> => declared;
 /** The lock of the tokens file has a limit of 30 s; a Raspberry Pi starts the command within 3. */
 const TOKEN_LIMIT_MS = 40_000;
 
 export const verbs = {
   'tokens.list': verb({
     args: nothing,
+    reads: true,
     program: 'lineside',
     command: () => ['token', 'list', '--json'],
     limitMs: TOKEN_LIMIT_MS,
@@ -138,11 +150,29 @@ export const verbs = {
     limitMs: 900_000,
     answer: 'file',
   }),
+  /** What administrators did, newest first. */
+  audit: ownVerb({
+    args: exact({
+      limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
+      /** The id of the last one of the page before. */
+      before: Type.Optional(Type.Integer({ minimum: 1 })),
+      /** Also the verbs that only read. */
+      reads: Type.Boolean(),
+    }),
+    reads: true,
+    limitMs: 10_000,
+  }),
 } as const;
 
 export type VerbName = keyof typeof verbs;
 export type ArgsOf<Name extends VerbName> = Static<(typeof verbs)[Name]['args']>;
 
-export function verbOf(text: string): Verb | undefined {
-  return Object.hasOwn(verbs, text) ? (verbs as unknown as Readonly<Record<string, Verb>>)[text] : undefined;
+export type OwnVerbName = {
+  [Name in VerbName]: (typeof verbs)[Name] extends { readonly command: unknown } ? never : Name;
+}[VerbName];
+
+export function verbOf(text: string): CommandVerb | OwnVerb | undefined {
+  return Object.hasOwn(verbs, text)
+    ? (verbs as unknown as Readonly<Record<string, CommandVerb | OwnVerb>>)[text]
+    : undefined;
 }

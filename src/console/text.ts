@@ -1104,14 +1104,20 @@ export const text = {
         `the update in slot ${slot} did not become healthy: the box returned to slot ${good}`,
     },
     audit: {
-      title: 'Audit',
+      actionsTitle: 'Audit of administration',
+      actionsNote:
+        'Everything that was done in this view, from whichever browser. The helper keeps the list where the service cannot change it.',
+      reads: 'also show what was only read',
+      refresh: 'Refresh',
+      outcome: 'Outcome',
+      title: 'Audit of data',
       none: 'There are no records.',
       at: 'Time',
       actor: 'By',
       action: 'Action',
       subject: 'Subject',
       details: 'Details',
-      note: 'Changes of reference data, delivery and webhooks. What is done in this view is in the journal of lineside-admin.',
+      note: 'Changes of reference data, delivery and webhooks.',
     },
   },
 } as const;

@@ -65,6 +65,14 @@ describe('the console: administration', { skip: browserMissing }, () => {
       /"caller":"chief","verb":"tokens.add","args":\{"name":"night-shift","roles":\["viewer"\]\},"outcome":"done"/,
     );
     assert.ok(!audit.includes(token));
+    await opened.click('button', 'Refresh');
+    await opened.sees(
+      /chief\s+tokens\.revoke\s+name: night-shift\s+done[\s\S]*tokens\.add\s+name: night-shift; roles: viewer/,
+    );
+    await opened.sees(/tokens\.revoke\s+name: chief\s+failed: CONFLICT/);
+    await opened.misses('tokens.list', 'main');
+    await opened.click('label', 'also show what was only read');
+    await opened.sees(/chief\s+tokens\.list\s+done/);
 
     await opened.click('button', 'Run the doctor');
     await opened.sees(/configuration\s+(ok|warning|failed)/, 'main');

@@ -28,6 +28,7 @@ test('a verb goes to the helper with the token of the caller, and its answer com
   const answers: Readonly<Record<string, unknown>> = {
     'tokens.list': [{ ...entry, createdAt: '2026-03-01T09:30:00.000Z' }],
     'tokens.add': { ...entry, token: 'lsd_x' },
+    audit: { items: [], next: 17 },
   };
   const {
     call,
@@ -44,6 +45,8 @@ test('a verb goes to the helper with the token of the caller, and its answer com
   assert.deepEqual([added.status, added.json], [201, answers['tokens.add']]);
   assert.equal((await call('DELETE', `${tokens}/ops`, admin)).status, 204);
   assert.equal((await call('POST', '/api/v1/admin/restart', admin)).status, 204);
+  const { json: page } = await call('GET', '/api/v1/admin/actions?limit=5', admin);
+  await call('GET', `/api/v1/admin/actions?limit=5&reads=true&cursor=${String(page.nextCursor)}`, admin);
   assert.deepEqual(
     asked,
     [
@@ -51,6 +54,8 @@ test('a verb goes to the helper with the token of the caller, and its answer com
       ['tokens.add', entry],
       ['tokens.revoke', { name: 'ops' }],
       ['restart', {}],
+      ['audit', { limit: 5, reads: false }],
+      ['audit', { limit: 5, reads: true, before: 17 }],
     ].map(([verb, args]) => ({ verb, token: given.admin, args })),
   );
   for (const json of [{ name: 'A' }, { ...entry, roles: [] }, { ...entry, roles: ['root'] }, { ...entry, path: '/' }])
@@ -58,7 +63,7 @@ test('a verb goes to the helper with the token of the caller, and its answer com
   assert.equal((await call('GET', tokens, { token: given.operator })).status, 403);
   // A local user has no token that the helper could check.
   assert.equal((await call('GET', tokens, { socketPath })).status, 401);
-  assert.equal(asked.length, 4);
+  assert.equal(asked.length, 6);
 });
 
 test('what the helper refuses is answered by its code; no answer, and one that is cut short, are failures', async (t) => {

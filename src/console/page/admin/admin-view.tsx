@@ -1,7 +1,7 @@
 /** What an administrator does with the box: tokens, restart, diagnosis, audit. Root's part is the helper's, which may be missing. */
 import type { JSX } from 'preact';
 import { useContext, useState } from 'preact/hooks';
-import type { AddedToken, AuditRecord, DoctorReport, TokenEntry } from '../../../shared/gen/http.ts';
+import type { AddedToken, DoctorReport, TokenEntry } from '../../../shared/gen/http.ts';
 import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
@@ -10,6 +10,7 @@ import { Button, Dialog, Done, Form, Heading, ProblemBox, Section, TextField } f
 import { saveBlob } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
+import { Actions, Audit } from './audit.tsx';
 import { Backup } from './backup.tsx';
 import { Update } from './update.tsx';
 
@@ -27,6 +28,7 @@ export function AdminView(): JSX.Element {
       <Diagnosis />
       <Update />
       <Backup />
+      <Actions />
       <Audit />
     </>
   );
@@ -272,30 +274,6 @@ function Diagnosis(): JSX.Element {
           none={say.doctor.none}
         />
       )}
-    </Section>
-  );
-}
-
-const auditColumns: readonly Column<AuditRecord>[] = [
-  { head: say.audit.at, cell: ({ at }) => instantText(at), isName: true },
-  { head: say.audit.actor, cell: ({ actor }) => actor },
-  { head: say.audit.action, cell: ({ action }) => action },
-  { head: say.audit.subject, cell: ({ subject }) => subject },
-  { head: say.audit.details, cell: ({ details }) => JSON.stringify(details) },
-];
-
-function Audit(): JSX.Element {
-  const records = usePaged<AuditRecord>('/api/v1/admin/audit?limit=20', 0);
-  return (
-    <Section title={say.audit.title}>
-      <p class="note">{say.audit.note}</p>
-      <Table
-        of={records}
-        caption={say.audit.title}
-        columns={auditColumns}
-        idOf={({ id }) => String(id)}
-        none={say.audit.none}
-      />
     </Section>
   );
 }

@@ -99,4 +99,4 @@ async function sendFile(
 }
 
 /** UNSUPPORTED: no helper runs, as without systemd. CONFLICT: it is busy, or the state does not allow it. */
-const helped = ['UNSUPPORTED', 'CONFLICT', 'NOT_READY', 'CONFIG_INVALID'] as const;
+export const helped = ['UNSUPPORTED', 'CONFLICT', 'NOT_READY', 'CONFIG_INVALID'] as const;

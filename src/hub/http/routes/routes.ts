@@ -8,6 +8,7 @@ import { businessKey } from '../schemas/refdata.ts';
 import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
 import { adminRoutes } from './admin.ts';
+import { adminAuditRoutes } from './admin-audit.ts';
 import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
@@ -31,6 +32,7 @@ const all = [
   deliveryRoutes,
   importRoutes,
   adminRoutes,
+  adminAuditRoutes,
 ];
 
 export function routesWith(parts: RouteParts): readonly Route[] {

@@ -1,7 +1,7 @@
 /** The shapes of administration: tokens, the doctor's findings. Pure. */
 import { Type } from '@sinclair/typebox';
 import { tokenSpec } from '../../../admin/verbs.ts';
-import { choice, count, exact, orNull, time } from './shapes.ts';
+import { choice, count, exact, jsonObject, orNull, page, time } from './shapes.ts';
 
 const state = choice(['ok', 'warning', 'failed', 'skipped'], 'That of the worst finding.');
 
@@ -10,8 +10,24 @@ export const BackupQuery = exact({
 });
 
 const slot = choice(['a', 'b'], 'A slot of the card.');
+export const ActionsQuery = exact({
+  ...page,
+  reads: Type.Optional(choice(['true', 'false'], 'true: also what only read. Default: false.')),
+});
 
 export const adminComponents = {
+  AdministrationAction: exact({
+    id: Type.Integer(),
+    at: time('When it began.'),
+    endedAt: orNull(time(''), 'When it ended; null: the helper or the box ended before.'),
+    caller: Type.String({ description: 'Name of the token.', examples: ['ops'] }),
+    verb: Type.String({ examples: ['tokens.add'] }),
+    args: jsonObject('What belongs to the verb.'),
+    outcome: Type.String({
+      description: '"done", or why not: "failed: CODE", "aborted: …" or "interrupted".',
+      examples: ['done'],
+    }),
+  }),
   TokenEntry: exact({ ...tokenSpec.properties, createdAt: time('When it was added.') }),
   DoctorReport: exact({
     version: Type.String(),
