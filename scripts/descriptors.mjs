@@ -1,5 +1,5 @@
 // Writes two modules from proto/ to the directory named: descriptors.js, the FileDescriptorSet that gRPC reflection answers from,
-// and messages.js, the fields of the status and of events with their comments, from which HTTP schema and metrics are made.
+// and messages.js, the fields of what HTTP answers as JSON with their comments, from which HTTP schema and metrics are made.
 import { writeFileSync } from 'node:fs';
 import protobuf from 'protobufjs';
 import descriptor from 'protobufjs/ext/descriptor.js';
@@ -32,7 +32,7 @@ write(
   'export const descriptorsBase64: string;',
 );
 const messages = {};
-for (const name of ['LineStatus', 'RecordedEvent']) addMessage(root.lookupType(`lineside.v1.${name}`));
+for (const name of ['LineStatus', 'RecordedEvent', 'LogHistogram']) addMessage(root.lookupType(`lineside.v1.${name}`));
 write(
   'messages',
   `export const messages = ${JSON.stringify(messages, undefined, 2)};`,

@@ -66,13 +66,17 @@ export function fieldText(ms: number): string {
   return isTime(ms) ? `${day.format(ms)}T${wholeTime.format(ms)}` : '';
 }
 
+/** "2026-11-22 13:05:09", in the reader's own time zone. */
+export function secondText(ms: number): string {
+  return isTime(ms) ? `${day.format(ms)} ${wholeTime.format(ms)}` : text.values.noTime;
+}
+
 /** An RFC 3339 time of the interface: "2026-11-22 13:05:09". */
 export function instantText(instant: string | null): string {
   if (instant === null) return '';
   const parsed = parseInstant(instant);
   if (parsed === undefined) return instant;
-  const ms = Number(usOfInstant(parsed) / 1_000n);
-  return `${day.format(ms)} ${wholeTime.format(ms)}`;
+  return secondText(Number(usOfInstant(parsed) / 1_000n));
 }
 
 function isTime(ms: number): boolean {

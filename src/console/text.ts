@@ -192,6 +192,29 @@ export const text = {
       failed: 'The search has failed',
       cutShort: 'The answer of the box ended before the search did.',
     },
+    histogram: {
+      received: 'received',
+      sent: 'sent',
+      bytes: 'Bytes',
+      from: 'From',
+      about: 'about ',
+      summary: (of: {
+        readonly entries: string;
+        readonly from: string;
+        readonly until: string;
+        readonly received: string;
+        readonly sent: string;
+        readonly most: string;
+        readonly mostFrom: string;
+      }) =>
+        `From ${of.from} to ${of.until}: ${of.entries}, ${of.received} received and ${of.sent} sent. The highest bar begins at ${of.mostFrom}, with ${of.most}. A press on a bar selects its time.`,
+      bar: (from: string, until: string, received: string, sent: string) =>
+        `${from} to ${until}: ${received} received, ${sent} sent`,
+      none: 'The log has no entries in this time.',
+      whole: 'Whole log',
+      asTable: 'Bars as a table',
+      table: 'Entries of the log over time',
+    },
     export: {
       open: 'Export…',
       title: 'Export the log',

@@ -140,6 +140,53 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.equal(await colleague.page.evaluate(() => location.hash), '#/line');
   });
 
+  test('the dialog of a search shows how many entries there are over time; one bar is selected by mouse and by keyboard', async () => {
+    const noonMs = new Date(2033, 2, 4, 12).getTime();
+    for (const [minute, dir] of [
+      [0, 'rx'],
+      [0.5, 'rx'],
+      [0.7, 'tx'],
+      [10.5, 'tx'],
+      [10.9, 'rx'],
+      [48, 'rx'],
+    ] as const) {
+      await logRaw(product.box, 'counted', dir, '', noonMs + minute * 60_000);
+      lastId += 1;
+    }
+    const opened = await product.enter('watcher');
+    await opened.show(`#/line?find=counted&from=${noonMs}&to=${noonMs + 48 * 60_000}`);
+    const all = 'From 2033-03-04 12:00:00 to 2033-03-04 12:48:00: 5 entries, 3 received and 2 sent.';
+    await opened.sees(`${all} The highest bar begins at 2033-03-04 12:00:00, with 3.`, 'figcaption');
+    const heights = await opened.page.$$eval('.bars g', (bars) =>
+      bars.map((bar) => [...bar.querySelectorAll('rect')].map((rect) => Number(rect.getAttribute('height')))),
+    );
+    assert.equal(heights.length, 48);
+    assert.deepEqual(
+      heights.flatMap(([, rx = 0, tx = 0], at) => (rx + tx > 0 ? [[at, Math.round(rx), Math.round(tx)]] : [])),
+      [
+        [0, 67, 33],
+        [10, 33, 33],
+      ],
+    );
+    await assertAccessible(opened, 'histogram of the log');
+    await opened.page.click('.bars g:nth-child(11)');
+    await opened.sees('From 2033-03-04 12:10:00 to 2033-03-04 12:11:00: 2 entries', 'figcaption');
+    const times = (): Promise<string[]> =>
+      opened.page.$$eval('dialog input[type=datetime-local]', (fields) => fields.map(({ value }) => value));
+    assert.deepEqual(await times(), ['2033-03-04T12:10', '2033-03-04T12:11']);
+    await opened.click('button', 'Search');
+    await opened.sees('2 matches in', 'dialog [role=status]');
+    await opened.tabTo('summary: Bars as a table', true);
+    await opened.page.keyboard.press('Enter');
+    await opened.tabTo('button: 2033-03-04 12:10:53');
+    await opened.page.keyboard.press('Enter');
+    await opened.sees('From 2033-03-04 12:10:53 to 2033-03-04 12:10:55: 1 entry, 1 received', 'figcaption');
+    await opened.click('button', 'Whole log');
+    await opened.misses('2033-03-04 12:10:53', 'figcaption');
+    assert.deepEqual(await times(), ['', '']);
+    assert.equal(await opened.page.evaluate(() => location.hash), '#/line?find=counted');
+  });
+
   test('a token is typed once, kept in the tab alone, and gone after signing out', async () => {
     const opened = await openPage(product.url);
     await opened.fill('Token', 'lsd_wrong');

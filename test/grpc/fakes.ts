@@ -161,15 +161,17 @@ export class FakeLog implements Log {
   }
   event(): void {}
   searched: SearchRequest[] = [];
+  counted: HistogramRequest[] = [];
   parts: SearchPart[] = [];
   readonly searches = {
     search: (request: SearchRequest): AsyncGenerator<SearchPart, void, undefined> => this.#search(request),
-    histogram: async ({ buckets }: HistogramRequest): Promise<Histogram> => ({
-      sinceMs: 1,
-      untilMs: 2,
-      isEstimate: true,
-      buckets: Array.from({ length: buckets }, (_, i) => ({ txEntries: i, rxEntries: 1, txBytes: 2, rxBytes: 3 })),
-    }),
+    histogram: async (request: HistogramRequest): Promise<Histogram> => {
+      this.counted.push(request);
+      const buckets = Array.from({ length: request.buckets }, (_, i) => {
+        return { txEntries: i, rxEntries: 1, txBytes: 2, rxBytes: 3 };
+      });
+      return { sinceMs: 1, untilMs: 2, isEstimate: true, buckets };
+    },
   };
   async *#search(request: SearchRequest): AsyncGenerator<SearchPart, void, undefined> {
     if (this.failure !== undefined) throw this.failure;

@@ -70,6 +70,8 @@ export const HOLD_WINDOW_MS = 60_000;
 
 /** The line answers what it knows in milliseconds, or something is wrong with it. */
 export const LINE_ANSWER_MS = 5_000;
+/** Beyond the 10 s after which the line gives up a histogram of its log. */
+export const LINE_HISTOGRAM_MS = 15_000;
 /** Beyond the 10 s that a port may take to open, and the 2 s of one that is closed before. */
 export const LINE_CHANGE_MS = 15_000;
 /** Above the line's own limit (serial.write_timeout_ms, ten minutes at most), which is to apply first. */

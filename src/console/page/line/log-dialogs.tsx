@@ -22,7 +22,7 @@ export function RangeFields(props: {
 }): JSX.Element {
   const { from, fromHint, until, untilHint } = text.log.range;
   return (
-    <>
+    <div class="row tops range">
       <TextField label={from} hint={fromHint} input={timeInput} value={props.from} onChange={props.onFrom} />
       <TextField
         label={until}
@@ -32,7 +32,7 @@ export function RangeFields(props: {
         value={props.until}
         onChange={props.onUntil}
       />
-    </>
+    </div>
   );
 }
 

@@ -12,6 +12,7 @@ import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
 import type { StoredSearch } from './log-address.ts';
 import { msOfField, RangeFields } from './log-dialogs.tsx';
+import { Histogram } from './log-histogram.tsx';
 
 const words = text.log.stored;
 const kinds = [
@@ -30,8 +31,8 @@ export function SearchDialog(props: {
   const { search, dir } = props;
   const { pattern, kind, matchesCase, fromMs, toMs } = search;
   // As they are typed: a year of two digits is a time, too.
-  const [from, setFrom] = useState(fromMs > 0 ? fieldText(fromMs) : '');
-  const [until, setUntil] = useState(toMs > 0 ? fieldText(toMs) : '');
+  const [from, setFrom] = useState(fieldOf(fromMs));
+  const [until, setUntil] = useState(fieldOf(toMs));
   const [fault, setFault] = useState('');
   const [badRange, setBadRange] = useState('');
   const of = useSearch();
@@ -81,6 +82,15 @@ export function SearchDialog(props: {
             change({ toMs: msOfField(typed) });
           }}
         />
+        <Histogram
+          fromMs={fromMs}
+          toMs={toMs}
+          onChoose={(span) => {
+            setFrom(fieldOf(span.fromMs));
+            setUntil(fieldOf(span.toMs));
+            change(span);
+          }}
+        />
         <button type="submit" class="main" disabled={of.busy}>
           {words.run}
         </button>
@@ -90,6 +100,10 @@ export function SearchDialog(props: {
       <Results of={of} onJump={props.onJump} />
     </Dialog>
   );
+}
+
+function fieldOf(ms: number): string {
+  return ms === 0 ? '' : fieldText(ms);
 }
 
 function requestOf({ pattern, kind, matchesCase, fromMs, toMs }: StoredSearch, dir: Wanted['dir']): string {
@@ -115,11 +129,19 @@ function Results(props: { of: ReturnType<typeof useSearch>; onJump: (ms: number)
     { head: text.log.direction, cell: ({ dir }) => text.log.directions[dir] },
     { head: words.entry, isNumber: true, cell: ({ entryId }) => countText(entryId) },
   ];
+  const said = useRef<HTMLParagraphElement>(null);
+  const hasBegun = progress !== undefined;
+  // On a phone the fields fill the screen.
+  useEffect(() => {
+    if (hasBegun) said.current?.scrollIntoView({ block: 'start' });
+  }, [hasBegun]);
   const matches = plural(found?.length ?? 0, 'match', 'matches');
   return (
     <>
       {progress !== undefined && (
-        <p role="status">{words.soFar(matches, countText(progress.entries), sizeText(progress.bytes))}</p>
+        <p role="status" ref={said}>
+          {words.soFar(matches, countText(progress.entries), sizeText(progress.bytes))}
+        </p>
       )}
       {found !== undefined && (found.length > 0 || isWhole) && (
         <Table
@@ -155,6 +177,7 @@ function useSearch() {
     const { signal } = (own.current = new AbortController());
     setBusy(true);
     setProblem(undefined);
+    setProgress(undefined);
     setNext(undefined);
     setWhole(false);
     let all: readonly Match[] = after === '' ? [] : (found ?? []);

@@ -5,7 +5,7 @@ import { type Clock, withLimit } from '../../../shared/base/clock.ts';
 import { CODE_TRAILER, type ErrorCode, errorCatalogue, LinesideError, messageOf } from '../../../shared/base/errors.ts';
 import type { LineClient } from '../../../shared/line-client/line-client.ts';
 import { CALLER_NAME_HEADER, type lineside, serial } from '../../../shared/proto/services.ts';
-import { LINE_ANSWER_MS, LINE_CHANGE_MS, LINE_SEND_MS } from '../limits.ts';
+import { LINE_ANSWER_MS, LINE_CHANGE_MS, LINE_HISTOGRAM_MS, LINE_SEND_MS } from '../limits.ts';
 
 export class LineCalls {
   readonly #client: LineClient | undefined;
@@ -30,6 +30,13 @@ export class LineCalls {
     const request = { beforeId: Long.fromNumber(beforeId, true), limit };
     return (await this.#ask(LINE_ANSWER_MS, undefined, ({ line }, options) => line.listEvents(request, options)))
       .events;
+  }
+
+  histogram(
+    request: lineside.v1.LogHistogramRequest.$Properties,
+    signal: AbortSignal,
+  ): Promise<lineside.v1.LogHistogram> {
+    return this.#ask(LINE_HISTOGRAM_MS, signal, ({ line }, options) => line.getLogHistogram(request, options));
   }
 
   /** `by`: the caller's name, for the line's records. */

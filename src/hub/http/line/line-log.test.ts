@@ -97,6 +97,34 @@ describe('a search of the log', () => {
     log.failure = new LinesideError('TOO_MANY', 'another search of the log is running');
     assert.match(await refused('hex=00'), /"code":"TOO_MANY"/);
   });
+
+  it('has a histogram of the entries of a time', async (t) => {
+    const { log, call, tokens } = await startWithLine(t);
+    const histogram = (query: string) => call('GET', `/api/v1/line/log/histogram${query}`, { token: tokens.viewer });
+    const bucket = { rxEntries: 1, txBytes: 2, rxBytes: 3 };
+    assert.deepEqual((await histogram('?sinceMs=5&untilMs=7&buckets=2')).json, {
+      sinceMs: 1,
+      untilMs: 2,
+      isEstimate: true,
+      buckets: [
+        { txEntries: 0, ...bucket },
+        { txEntries: 1, ...bucket },
+      ],
+    });
+    await histogram('');
+    assert.deepEqual(log.counted, [
+      { sinceMs: 5, untilMs: 7, buckets: 2 },
+      { sinceMs: undefined, untilMs: undefined, buckets: 100 },
+    ]);
+    for (const [query, fault] of [
+      ['?buckets=201', /buckets/],
+      ['?sinceMs=8&untilMs=7', /since_ms: is after until_ms/],
+      ['?since=8', /since/],
+    ] as const) {
+      const { status, text } = await histogram(query);
+      assert.deepEqual([status, fault.test(text)], [422, true], text);
+    }
+  });
 });
 
 describe('a page of the log', () => {

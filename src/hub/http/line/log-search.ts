@@ -7,7 +7,7 @@ import { entryClocks } from '../../../shared/proto/line-status.ts';
 import { lineside } from '../../../shared/proto/services.ts';
 import { LINE_ANSWER_MS } from '../limits.ts';
 import { invalid } from '../problem.ts';
-import type { SearchQuery } from '../schemas/line.ts';
+import type { HistogramQuery, SearchQuery } from '../schemas/line.ts';
 import { failureOf, type LineCalls, unreachable } from './line-calls.ts';
 import { directions, line as jsonLine, type LogStream } from './line-log.ts';
 
@@ -38,6 +38,10 @@ export function searchRequest({ text, hex, regex, dir, ...asked }: Static<typeof
     limit,
     ...(logId !== undefined && { logId }),
   };
+}
+
+export function histogramRequest({ sinceMs = 0, untilMs = 0, buckets = 0 }: Static<typeof HistogramQuery>) {
+  return { sinceMs: Long.fromNumber(sinceMs, true), untilMs: Long.fromNumber(untilMs, true), buckets };
 }
 
 /** The line ends a search after 60 s, in which it may wait in silence for entries that go to the card; LINE_ANSWER_MS on top. */

@@ -5,7 +5,14 @@ import type { Static } from '@sinclair/typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Long from 'long';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { eventJson, flowControls, parities, statusNumbers, stopBits } from '../../../shared/proto/line-status.ts';
+import {
+  eventJson,
+  flowControls,
+  messageJson,
+  parities,
+  statusNumbers,
+  stopBits,
+} from '../../../shared/proto/line-status.ts';
 import { lineside, serial } from '../../../shared/proto/services.ts';
 import type { Caller } from '../access.ts';
 import { NDJSON } from '../bodies.ts';
@@ -13,11 +20,19 @@ import { bytesBehindUpgrade, mayBeSlow } from '../connections.ts';
 import { checkOrigin } from '../headers.ts';
 import { MAX_LOG_ENTRIES, TERMINAL_TICKET_MS } from '../limits.ts';
 import { type LogStream, logLines, type StreamKind, sendPieces } from '../line/line-log.ts';
-import { searchLines, searchRequest } from '../line/log-search.ts';
+import { histogramRequest, searchLines, searchRequest } from '../line/log-search.ts';
 import { TERMINAL_PATH } from '../line/terminal-tickets.ts';
 import { invalid } from '../problem.ts';
 import { changingLine, guarded, readingLine } from '../schemas/answers.ts';
-import { DEFAULT_EVENTS, EventsQuery, LineBody, LogQuery, SearchQuery, TerminalQuery } from '../schemas/line.ts';
+import {
+  DEFAULT_EVENTS,
+  EventsQuery,
+  HistogramQuery,
+  LineBody,
+  LogQuery,
+  SearchQuery,
+  TerminalQuery,
+} from '../schemas/line.ts';
 import type { RouteParts, Routes } from './route.ts';
 
 export function lineRoutes(routes: Routes, { line }: RouteParts): void {
@@ -141,6 +156,17 @@ export function lineLogRoutes(routes: Routes, parts: RouteParts): void {
     handle(call) {
       const request = searchRequest(call.query);
       return streamLines(parts, call, 'page', (stream) => searchLines({ line, stream, clock, request }));
+    },
+  });
+  route('GET /api/v1/line/log/histogram', 'viewer', {
+    id: 'getLineLogHistogram',
+    summary: 'Count the entries of the stored serial log over a span of time',
+    query: HistogramQuery,
+    base: readingLine,
+    answer: { what: 'Entries and bytes by direction; of a long span an estimate.', of: 'LogHistogram' },
+    async handle({ query, gone }) {
+      const made = await line.histogram(histogramRequest(query), gone);
+      return messageJson(lineside.v1.LogHistogram, made, (value) => value.toNumber());
     },
   });
 }

@@ -106,6 +106,22 @@ export const LogQuery = exact({
   ),
 });
 
+/** GetLogHistogram's own. */
+const MAX_BUCKETS = 200;
+
+export const HistogramQuery = exact({
+  sinceMs: bound('Only entries with a timestampMs from here on; default: from the first entry.'),
+  untilMs: bound('Only entries with a timestampMs before; default: to the last entry.'),
+  buckets: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_BUCKETS,
+      default: 100,
+      description: 'Parts of the span, of the same width.',
+    }),
+  ),
+});
+
 /** Both are SearchLog's own. */
 const MAX_PATTERN_BYTES = 1_024;
 const MAX_MATCHES = 1_000;
@@ -242,6 +258,7 @@ export const lineComponents = {
       }),
     ),
   }),
+  LogHistogram: messageSchema('LogHistogram'),
   LineEvents: exact({ items: Type.Array(messageSchema('RecordedEvent')) }),
   TerminalTicket: exact({
     ticket: Type.String({ description: 'For one WebSocket.' }),
