@@ -7,6 +7,25 @@ import { type NamedPty, namedPty } from '../e2e/pty.ts';
 import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
 import { lastingPort, type Product, startProduct } from './product.ts';
 
+const EVIL = '"><img src=x onerror="globalThis.evil=1">';
+
+/** Whether something of a device's bytes ran, and how many pictures the page has. */
+function harmOf({ page }: Opened): Promise<unknown[]> {
+  return page.evaluate(() => [Reflect.get(globalThis, 'evil') ?? 'nothing ran', document.images.length]);
+}
+
+/** Clicks along the whole row of the screen that has the text. */
+async function clickRow({ page }: Opened, text: string): Promise<void> {
+  const row = await page.evaluate((wanted) => {
+    const rows = [...document.querySelectorAll('.xterm-accessibility-tree > *')];
+    const found = rows.find(({ textContent }) => textContent.includes(wanted));
+    const { x = 0, y = 0, width = 0, height = 0 } = found?.getBoundingClientRect() ?? {};
+    return { x, y: y + height / 2, width };
+  }, text);
+  assert.ok(row.width > 0, `no row has ${text}`);
+  for (let x = row.x + 2; x < row.x + row.width; x += 8) await page.mouse.click(x, row.y);
+}
+
 describe('the console: the terminal', { skip: browserMissing }, () => {
   let product: Product;
   let device: NamedPty;
@@ -61,6 +80,13 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     says('\x1b[31mred\x1b[0m plain\r\n');
     await shows(opened, 'red plain');
     assert.ok((await redPixels(opened)) > 10, 'red is red');
+    // A device that attacks the page: an element, a link, another title.
+    const [title, pages] = [await page.title(), (await page.browser().pages()).length];
+    says(`${EVIL} \x1b]8;;https://127.0.0.1:9/\x07a link\x1b]8;;\x07 \x1b]0;evil title\x07\r\n`);
+    await shows(opened, `${EVIL} a link`);
+    await clickRow(opened, 'a link');
+    assert.deepEqual(await harmOf(opened), ['nothing ran', 0]);
+    assert.deepEqual([await page.title(), (await page.browser().pages()).length], [title, pages]);
     await page.keyboard.down('Control');
     await page.keyboard.press('c');
     await page.keyboard.up('Control');
@@ -102,6 +128,9 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await assertAccessible(opened, 'terminal');
     await opened.click('button', 'Clear');
     await opened.misses('red plain', '.xterm-accessibility');
+    await opened.click('button', 'Terminal');
+    await opened.sees(EVIL, '.rows');
+    assert.deepEqual(await harmOf(opened), ['nothing ran', 0]);
   });
 
   test('exclusive use has a name; the choice of the view is kept; its end has a reason, and it is opened again', async () => {
