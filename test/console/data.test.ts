@@ -114,12 +114,16 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.find('heading', 'hall ä/1');
     await opened.sees('built in May');
     await opened.click('button', 'Change…');
+    // Its fields arrive after the dialog.
+    await until('the focus on its first field', async () => (await opened.focused()) === 'textarea: Data', LIMIT_MS);
     await opened.fill('Data', '{"name": "Hall", "floor": 2}');
     await opened.click('button', 'Save');
     await opened.sees('Version 2 is saved');
     await opened.sees('"floor": 1', '.history');
     await opened.sees(/Valid: \d{4}-\S+ \S+ to \d{4}-/, '.history');
     await opened.click('button', 'Close record…');
+    // Enter must not close the record.
+    assert.equal(await opened.focused(), 'button: Cancel');
     await opened.fill('Reason', 'torn down');
     await opened.click('button', 'Close the record');
     await opened.find('heading', 'Closed with version 3');
@@ -133,7 +137,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     const data = (): Promise<string> => page.$eval('dialog textarea.mono', (one) => one.value);
     await opened.click('button', 'New record…');
     await opened.find('button', 'Form');
-    await opened.tabTo('input: Business key');
+    assert.equal(await opened.focused(), 'input: Business key');
     await page.keyboard.type('tank 1');
     await opened.tabTo('input: Name (required)');
     await page.keyboard.type(EVIL);

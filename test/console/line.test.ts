@@ -424,7 +424,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('Live', '#feed');
     await opened.tabTo('button: Jump to…');
     await keyboard.press('Enter');
-    await opened.tabTo('input: Time');
+    assert.equal(await opened.focused(), 'input: Time');
     // Day and time as fields of their own.
     await keyboard.type('05062035120050PM');
     await keyboard.press('Enter');
@@ -437,7 +437,6 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.click('button', 'Older');
     await until('an older page', async () => (await countOf(opened)) > 550, LIMIT_MS);
     await opened.click('button', 'Jump to…');
-    await opened.tabTo('input: Time');
     await keyboard.type('01012036120000AM');
     await opened.click('button', 'Jump');
     await opened.sees('The log has no entry from there on');

@@ -44,7 +44,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await page.keyboard.press('Enter');
     await opened.find('heading', 'Open a port');
     await opened.sees(portName, 'dialog');
-    await opened.tabTo('select: Port');
+    assert.equal(await opened.focused(), 'select: Port');
     await page.keyboard.type(portName);
     await opened.tabTo('input: Baud rate');
     await page.keyboard.press('Tab');

@@ -189,9 +189,21 @@ export function focusHeading(): void {
   document.getElementById('title')?.focus();
 }
 
-/** A modal dialog: the browser keeps the focus in it; afterwards the focus returns to its element, if that still exists. */
+/** The first field of a dialog. None if the dialog asks before something is destroyed: there Enter must not confirm. */
+function firstField(dialog: HTMLDialogElement): HTMLElement | undefined {
+  if (dialog.querySelector('.danger[type=submit]') !== null) return undefined;
+  const fields = dialog.querySelectorAll<HTMLElement>(':is(input, select, textarea):enabled');
+  return [...fields].find((field) => field.checkVisibility());
+}
+
+/**
+ * A modal dialog: its first field gets the focus, the browser keeps the focus in the dialog, and afterwards the focus returns to its
+ * element, if that still exists.
+ */
 export function Dialog(props: {
   title: string;
+  /** Its first field is not there yet, and gets the focus once it is. */
+  isLoading?: boolean;
   /** The text of the button that only closes it. */
   leave?: string;
   /** Something was typed: leaving asks before it discards that. */
@@ -214,6 +226,12 @@ export function Dialog(props: {
       else focusHeading();
     };
   }, []);
+  const { isLoading = false } = props;
+  useLayoutEffect(() => {
+    // The button that leaves has the focus. A user who went elsewhere meanwhile stays there.
+    const isMoved = document.activeElement?.closest('.card-head') === null;
+    if (!isLoading && !isMoved && element.current !== null) firstField(element.current)?.focus();
+  }, [isLoading]);
   const { onClose, typed = false } = props;
   const [asks, setAsks] = useState(false);
   const leave = (): void => (typed ? setAsks(true) : onClose());

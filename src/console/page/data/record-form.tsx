@@ -70,6 +70,7 @@ export function RecordForm(props: {
   return (
     <Dialog
       title={key === undefined ? say.newTitle : say.changeTitle(key)}
+      isLoading={key !== undefined && editing.fields === undefined}
       typed={typing.isTyped}
       onDiscard={typing.forget}
       onClose={props.onClose}

@@ -50,7 +50,7 @@ export function SearchDialog(props: {
         <TextField
           label={words.pattern}
           fault={fault}
-          input={{ maxLength: 1_024, autofocus: true }}
+          input={{ maxLength: 1_024 }}
           value={pattern}
           onChange={(typed) => change({ pattern: typed })}
         />
