@@ -1,6 +1,7 @@
 /** The commands that need no running service: they work on this machine's configuration and tokens file. */
 import type { Command } from 'commander';
 import { addApplianceCommands, type LoadDatabases } from './appliance/commands.ts';
+import { addConfigCommands } from './appliance/configuration/commands.ts';
 import type { LocalShell } from './cli/cli.ts';
 import { CliFailure } from './cli/failure.ts';
 import { jsonLine } from './cli/output/json.ts';
@@ -11,9 +12,8 @@ import { addDoctorCommands } from './doctor/commands.ts';
 import { listTokens, readTokensFile, roles } from './shared/auth/tokens.ts';
 import { systemClock } from './shared/base/clock.ts';
 import { LinesideError } from './shared/base/errors.ts';
-import { type Config, configSchema } from './shared/config/config.ts';
-import { describeConfig, describeCredentials, keyLine, load, loadTolerant } from './shared/config/load.ts';
-import { unitPattern } from './shared/config/values.ts';
+import type { Config } from './shared/config/config.ts';
+import { loadTolerant } from './shared/config/load.ts';
 
 type Warn = (warning: string) => void;
 
@@ -70,72 +70,6 @@ async function databases(): ReturnType<LoadDatabases> {
 }
 
 const configHelp = 'configuration of the service (default /etc/lineside/lineside.toml)';
-
-function addConfigCommands(program: Command, shell: LocalShell): void {
-  const config = program.command('config').description('the configuration file of the service');
-  config
-    .command('check')
-    .argument('[file]', 'file to check (default: that of --config)')
-    .description('check the configuration file and print every key with its value; exit status 2 on a fault')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  lineside config check\n  lineside config check --changed\n' +
-        '  lineside config check new.toml && sudo cp new.toml /etc/lineside/lineside.toml\n',
-    )
-    .option('--config <file>', configHelp)
-    .option('--changed', 'print only the keys that differ from the default')
-    .option('--json', 'print JSON for scripts')
-    .action((file: string | undefined, options: CheckOptions) => checkConfig(shell, file ?? options.config, options));
-  config
-    .command('schema')
-    .description('print the JSON Schema of the configuration file, for editors and checks elsewhere')
-    .action(() => {
-      const schema = {
-        $schema: 'https://json-schema.org/draft/2020-12/schema',
-        title: 'lineside.toml',
-        ...configSchema,
-      };
-      shell.io.stdout.write(`${JSON.stringify(schema, withUnits, 2)}\n`);
-    });
-}
-
-/** A number with a unit in its name may be written with any unit of its kind. */
-function withUnits(name: string, value: unknown): unknown {
-  const pattern = unitPattern(name);
-  if (pattern === undefined || typeof value !== 'object' || value === null || !('type' in value)) return value;
-  const { type, minimum, maximum, ...rest } = value as Readonly<Record<string, unknown>>;
-  if (type !== 'integer') return value;
-  return {
-    ...rest,
-    anyOf: [
-      { type, minimum, maximum },
-      { type: 'string', pattern },
-    ],
-  };
-}
-
-interface CheckOptions {
-  readonly config?: string;
-  readonly changed?: true;
-  readonly json?: true;
-}
-
-function checkConfig({ io, warn }: LocalShell, named: string | undefined, { changed, json }: CheckOptions): void {
-  const loaded = load(named, process.env, 'check');
-  for (const warning of loaded.warnings) warn(warning);
-  const file = loaded.file ?? null;
-  const shown = describeConfig(loaded).filter(({ isDefault }) => changed !== true || !isDefault);
-  const unchecked = describeCredentials(loaded);
-  if (json === true) {
-    const keys = shown.map(({ path, value, source }) => ({ path, value, source }));
-    io.stdout.write(jsonLine({ file, keys, unchecked }));
-    return;
-  }
-  const lines = shown.map(keyLine);
-  const notes = unchecked.map((note) => `# not checked: ${note}`);
-  const name = file ?? 'no configuration file: environment and defaults';
-  for (const line of [`# ${name}`, ...lines, ...notes, '# OK']) io.stdout.write(`${line}\n`);
-}
 
 function addTokenCommands(program: Command, { io, warn }: LocalShell): void {
   const token = program.command('token').description('bearer tokens for access from the network');

@@ -252,7 +252,7 @@ const rooms = Object.keys(arrows).sort((one, other) => other.length - one.length
 
 /** The faces of rooms that are open to one room only in part. */
 const faces: Readonly<Record<string, readonly string[]>> = {
-  'appliance -> cli': ['cli/cli.ts'],
+  'appliance -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/input.ts', 'cli/output/json.ts'],
   'collector -> cli': [
     'cli/cli.ts',
     'cli/output/entries.ts',

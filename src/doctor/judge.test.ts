@@ -1,13 +1,13 @@
 /** The findings of the checks of the service and its ports: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Redactor } from '../shared/base/redactor.ts';
 import { checkLines, oneLine, orFine, summaryLine } from './check.ts';
 import type { Tokens } from './check-context.ts';
 import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
 import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts, type UartFacts } from './checks/machine.ts';
 import { judgeRights, type RightsFact } from './checks/permissions.ts';
 import { judgeService, type ServiceFacts } from './checks/service.ts';
-import { Redactor } from './redactor.ts';
 import { judged } from './table.fixture.ts';
 
 const settings = new Map([['log.max_bytes', { value: 1, source: 'file' as const }]]);

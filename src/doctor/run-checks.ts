@@ -1,5 +1,6 @@
 /** All checks, in the order in which they are shown, and how they are run: at once, each with its limit. */
 import { messageOf, systemCode } from '../shared/base/errors.ts';
+import { Redactor } from '../shared/base/redactor.ts';
 import { type Checked, type Finding, failed, skipped, worst } from './check.ts';
 import { type Check, type CheckContext, configured, within } from './check-context.ts';
 import { checkCertificates, checkTokens, checkWebhooks, judgeConfiguration } from './checks/configuration.ts';
@@ -9,7 +10,6 @@ import { checkNetwork } from './checks/network.ts';
 import { checkPermissions } from './checks/permissions.ts';
 import { brokerLimitMs, checkBroker, checkUpstream } from './checks/remotes.ts';
 import { checkJournal, checkListeners, checkService } from './checks/service.ts';
-import { Redactor } from './redactor.ts';
 
 /** An fsync on a card, or /proc on a busy core, may take some seconds. The check of a collector: 5, 5 and 5 s. */
 const usualLimitMs = 16_000;

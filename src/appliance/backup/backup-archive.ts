@@ -5,8 +5,8 @@
  */
 import { fstatSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { isTokenLock } from '../../shared/auth/token-file.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
+import { isFileLock } from '../../shared/base/file-lock.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
 import { type Measured, measured, sha256 } from '../hash.ts';
@@ -154,7 +154,7 @@ export function etcEntries(etcDir: string): SourceFile[] {
   const [userOf, groupOf] = [namesIn('/etc/passwd'), namesIn('/etc/group')];
   return readdirSync(etcDir, { recursive: true, encoding: 'utf8' })
     .filter((path) => !path.split('/').includes(restoreDirName) && path.split('/')[0] !== setupDirName)
-    .filter((path) => !isTokenLock(basename(path)))
+    .filter((path) => !isFileLock(basename(path)))
     .sort((a, b) => (a < b ? -1 : 1))
     .map((path) => {
       const source = join(etcDir, path);

@@ -13,9 +13,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
-import { isTokenLock } from '../../shared/auth/token-file.ts';
 import { FILE_MODE } from '../../shared/auth/tokens.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
+import { isFileLock } from '../../shared/base/file-lock.ts';
 import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
@@ -177,7 +177,7 @@ function etcMoves(etcDir: string, keepsOthers: boolean): Move[] {
   names.delete(setupDirName);
   // A command may be waiting for it.
   return [...names]
-    .filter((name) => !isTokenLock(name))
+    .filter((name) => !isFileLock(name))
     .map((name) => ({ dir: etcDir, name, hasNew: prepared.includes(name) }));
 }
 

@@ -5,9 +5,9 @@
  * next start ends what was begun.
  */
 
-import { withTokenLock } from '../../shared/auth/token-file.ts';
 import { FILE_MODE, listTokens, newToken, roles, type StoredToken, tokensText } from '../../shared/auth/tokens.ts';
 import { messageOf } from '../../shared/base/errors.ts';
+import { withFileLock } from '../../shared/base/file-lock.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { parseConfig } from '../../shared/config/parse.ts';
 import type { Fault } from '../../shared/config/values.ts';
@@ -40,7 +40,7 @@ export function applySetup(parts: SetupParts): readonly string[] {
   if (finish(box, disk)) log('what an earlier start had begun is done');
   const faults: string[] = [];
   // A token that an operator adds meanwhile must not be lost.
-  withTokenLock(box.path(etc.tokens), () => applyCard(parts, faults));
+  withFileLock(box.path(etc.tokens), () => applyCard(parts, faults));
   settleCard(parts, faults);
   if (faults.length > 0)
     log(`${faults.length} faults in the files of the card, nothing of them was applied: see setup-errors.txt there`);

@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { isSecretName, REMOVED, shownFile } from '../../shared/base/redactor.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig, keyLine } from '../../shared/config/load.ts';
@@ -10,7 +11,6 @@ import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
 import { ask, serviceFacts, socketOf } from '../checks/service.ts';
-import { isSecretName, REMOVED, shownFile } from '../redactor.ts';
 import { runChecks, titleWidth } from '../run-checks.ts';
 import { isThere, namesIn, runTool, textOf } from '../safe-files.ts';
 

@@ -4,6 +4,7 @@ import { gzip } from 'node:zlib';
 import { plainFile, tarPieces } from '../../appliance/tar.ts';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
+import { isSecretName, Redactor } from '../../shared/base/redactor.ts';
 import {
   type CheckContext,
   type ContextOptions,
@@ -12,7 +13,6 @@ import {
   readContext,
   within,
 } from '../check-context.ts';
-import { isSecretName, Redactor } from '../redactor.ts';
 import { namesIn, readSafely } from '../safe-files.ts';
 import { type Collector, collectors, isPart, isUnknownVariable, type LeftOut, type Part } from './bundle-parts.ts';
 import { type BundleReport, type BundleTarget, writeBundle } from './bundle-target.ts';

@@ -2,6 +2,7 @@
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
+import { Redactor } from '../../shared/base/redactor.ts';
 import type { Config } from '../../shared/config/config.ts';
 import type { Fault } from '../../shared/config/values.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
@@ -13,7 +14,6 @@ import {
   readNamedFile,
   type Tokens,
 } from '../check-context.ts';
-import { Redactor } from '../redactor.ts';
 import { readSafely } from '../safe-files.ts';
 
 const redactor = new Redactor();

@@ -8,6 +8,7 @@ import { ClientError, Status } from 'nice-grpc';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { pidsOfUnit } from '../../shared/base/processes.ts';
+import { Redactor } from '../../shared/base/redactor.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
@@ -16,7 +17,6 @@ import { promisedSockets } from '../../shared/host/systemd-sockets.ts';
 import { connectLine } from '../../shared/line-client/line-client.ts';
 import { type Finding, type Findings, failed, needsRoot, ok, orFine, skipped, warning } from '../check.ts';
 import { type CheckContext, type ConfiguredContext, within } from '../check-context.ts';
-import { Redactor } from '../redactor.ts';
 import { isThere, runTool, type ToolAnswer } from '../safe-files.ts';
 import { connectCode } from './network.ts';
 

@@ -1,14 +1,11 @@
 /**
  * Changes of a file of tokens, the box's and the collector's: one process at a time, and on the medium before a command
- * reports success. The lock (flock(2)) is on a file beside it, since each change replaces the file itself; the kernel
- * releases the lock with the process, however that ends.
+ * reports success.
  */
-import { closeSync, fchmodSync, fchownSync, rmSync, statSync } from 'node:fs';
+import { fchmodSync, fchownSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { systemClock } from '../base/clock.ts';
-import { openLockFile } from '../base/data-directory.ts';
-import { LinesideError, messageOf, systemCode } from '../base/errors.ts';
-import { tryLock } from '../base/libc.ts';
+import { LinesideError, messageOf } from '../base/errors.ts';
+import { withFileLock } from '../base/file-lock.ts';
 import { replaceSynced } from '../base/synced-file.ts';
 import {
   digestOf,
@@ -24,13 +21,9 @@ import {
   tokensText,
 } from './tokens.ts';
 
-/** A change takes milliseconds, on a worn card a second. Commands of a script may wait for each other. */
-const LOCK_WAIT_MS = 30_000;
-const LOCK_POLL_MS = 10;
-
 /** `text`: '' of a missing file. Throws CONFIG_INVALID; what `change` throws leaves the file as it was. */
 export function changeTokenFile(file: string, change: (text: string, exists: boolean) => string): void {
-  withTokenLock(file, () => {
+  withFileLock(file, () => {
     const before = readTokensFile(file);
     const text = change(before ?? '', before !== undefined);
     replace(file, text);
@@ -40,51 +33,6 @@ export function changeTokenFile(file: string, change: (text: string, exists: boo
       hint: 'Check its contents, then repeat the command.',
     });
   });
-}
-
-/** Throws CONFLICT if another process holds the lock all the time. */
-export function withTokenLock<T>(file: string, work: () => T): T {
-  const fd = openLock(file);
-  // Nothing can be written there: the work reports it, or has nothing to write.
-  if (fd === undefined) return work();
-  try {
-    const untilMs = systemClock.monoMs() + LOCK_WAIT_MS;
-    while (!tryLock(fd)) {
-      if (systemClock.monoMs() > untilMs) {
-        throw new LinesideError(
-          'CONFLICT',
-          `cannot lock ${file}: another command has it for ${LOCK_WAIT_MS / 1000} s`,
-          {
-            hint: `Look who it is: fuser -v ${lockOf(file)}`,
-          },
-        );
-      }
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOCK_POLL_MS);
-    }
-    return work();
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** It holds nothing: no backup has it. */
-export function isTokenLock(name: string): boolean {
-  return /^\..+\.lock$/.test(name);
-}
-
-function lockOf(file: string): string {
-  return join(dirname(file), `.${basename(file)}.lock`);
-}
-
-/** undefined: the directory is missing, or read-only. The lock is for the owner alone: others could hold it for ever. */
-function openLock(file: string): number | undefined {
-  const path = lockOf(file);
-  try {
-    return openLockFile(path);
-  } catch (error) {
-    if (['ENOENT', 'ENOTDIR', 'EROFS'].includes(systemCode(error))) return undefined;
-    throw unwritable(file, error);
-  }
 }
 
 function replace(file: string, text: string): void {

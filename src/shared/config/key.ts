@@ -56,7 +56,8 @@ export function text(value: string, meaning: string, more?: More) {
 
 /** An absolute path; empty where the default is. */
 export function path(value: string, meaning: string, more?: More) {
-  return text(value, meaning, { pattern: '^(/|$)', errorMessage: 'must be an absolute path', ...more });
+  const absolute = { pattern: '^(/|$)', errorMessage: 'must be an absolute path' };
+  return key(Type.String({ 'x-kind': 'path' }), value, meaning, { ...absolute, ...more });
 }
 
 /** A file that may hold a secret: an absolute path, or a credential of systemd. The Config has the path of either. */

@@ -1,8 +1,7 @@
 /** Reads the configuration: file, environment, credentials; once, at start. */
 import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { parse, TomlError } from 'smol-toml';
-import { LinesideError, messageOf, readFaultOf, systemCode } from '../base/errors.ts';
+import { LinesideError, readFaultOf, systemCode } from '../base/errors.ts';
 import { readText } from '../base/read-text.ts';
 import { type Config, keys, variableOf } from './config.ts';
 import { isCredential } from './credential.ts';
@@ -12,6 +11,7 @@ import type { Value } from './key.ts';
 import { type ListenAddress, showListen } from './listen.ts';
 import { type Environment, parseConfig } from './parse.ts';
 import { type Purpose, startFaults } from './start-checks.ts';
+import { linesOf, parseToml, readableToml } from './toml-file.ts';
 import type { Fault, Setting, Settings } from './values.ts';
 
 const DEFAULT_FILE = '/etc/lineside/lineside.toml';
@@ -74,6 +74,29 @@ export function loadText({ file, text }: ConfigText, env: Environment, purpose: 
     unused,
     unserved,
   };
+}
+
+/** A fault with its place: `path` is '' if the line itself is no TOML, `line` undefined if the fault is in no line. */
+export interface LocatedFault extends Fault {
+  readonly line: number | undefined;
+}
+
+/**
+ * A text in place of the file: every fault that load() would find for 'check', also those behind a line that is no TOML. Without a
+ * fault, load() takes it.
+ */
+export function checkText(text: string, env: Environment) {
+  const { content, faults: unread } = readableToml(text);
+  const { config, settings, faults, warnings } = parseConfig(content, env);
+  const ofFiles =
+    unread.length > 0 ? [] : startFaults(config, String(settings.get('webhooks.key_file')?.value), 'check');
+  const lines = linesOf(text);
+  const located: LocatedFault[] = [
+    ...unread.map(({ line, message }) => ({ path: '', line, message })),
+    ...[...faults, ...ofFiles].map(({ path, message }) => ({ path, line: lines.get(path), message })),
+  ];
+  const lineOf = (path: string): number | undefined => lines.get(path);
+  return { config: withOwnId(config), settings, warnings, faults: located, lineOf };
 }
 
 /** The configuration as far as it can be understood. */
@@ -228,62 +251,4 @@ function listed(text: string, faults: readonly Fault[]): string {
       return `  ${line === undefined ? '' : `line ${line}: `}${path}: ${message}`;
     })
     .join('\n');
-}
-
-// The text of lineside.toml: its content, the lines that are no TOML, and the line of each key.
-
-/** Throws CONFIG_INVALID with the place of the fault. */
-function parseToml(file: string, text: string): Record<string, unknown> {
-  try {
-    return parse(text);
-  } catch (error) {
-    const where = error instanceof TomlError ? `${file}:${error.line}:${error.column}` : file;
-    throw new LinesideError('CONFIG_INVALID', `${where}: ${firstLine(error)}`, { cause: error });
-  }
-}
-
-/** Lines that were left out. They are never shown: they may hold a secret that was typed there by mistake. */
-interface Unread extends Fault {
-  readonly lines: string;
-}
-
-/**
- * A file without the lines that are not TOML. A broken header takes its table with it: the keys below it would otherwise
- * count for the table before.
- */
-function readableToml(text: string): { content: Record<string, unknown>; faults: Unread[] } {
-  const lines = text.split('\n');
-  const faults: Unread[] = [];
-  // Each pass leaves out a line or more.
-  for (let passes = 0; passes <= lines.length; passes++) {
-    try {
-      return { content: parse(lines.join('\n')), faults };
-    } catch (error) {
-      const at = error instanceof TomlError ? error.line - 1 : 0;
-      const isHeader = /^\s*\[/.test(lines[at] ?? '');
-      const next = lines.findIndex((line, i) => i > at && /^\s*\[/.test(line));
-      const end = !isHeader ? at + 1 : next === -1 ? lines.length : next;
-      faults.push({ path: `line ${at + 1}`, message: firstLine(error), lines: lines.slice(at, end).join('\n') });
-      lines.fill('', at, end);
-    }
-  }
-  return { content: {}, faults };
-}
-
-/** By the path of each key and section; of what is written in plain lines, without quotes or inline tables. */
-function linesOf(text: string): ReadonlyMap<string, number> {
-  const found = new Map<string, number>();
-  let section = '';
-  for (const [i, line] of text.split('\n').entries()) {
-    const [, header] = /^\s*\[\s*([\w.-]+)\s*\]/.exec(line) ?? [];
-    const [, key] = /^\s*([\w.-]+)\s*=/.exec(line) ?? [];
-    if (header !== undefined) section = `${header}.`;
-    const path = header ?? (key === undefined ? undefined : section + key);
-    if (path !== undefined && !found.has(path)) found.set(path, i + 1);
-  }
-  return found;
-}
-
-function firstLine(error: unknown): string {
-  return messageOf(error).split('\n')[0] ?? '';
 }

@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { stringify } from 'smol-toml';
-import { newToken } from '../shared/auth/tokens.ts';
+import { newToken } from '../auth/tokens.ts';
 import { isSecretName, REMOVED, Redactor, shownFile } from './redactor.ts';
 
 const redactor = new Redactor();

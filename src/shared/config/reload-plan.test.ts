@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
-import type { Config } from '../shared/config/config.ts';
-import { parseConfig } from '../shared/config/parse.ts';
-import { planReload } from './reload.ts';
+import type { Config } from './config.ts';
+import { parseConfig } from './parse.ts';
+import { planReload } from './reload-plan.ts';
 
 function read(toml: string, unused: readonly string[] = []) {
   const parsed = parseConfig(parse(toml), {});
