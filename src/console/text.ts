@@ -301,6 +301,8 @@ export const text = {
       behind: 'More entries came meanwhile than the page holds: the newest are shown.',
       jump: '',
       nothing: 'The log has no entry from there on.',
+      noEntry: (id: string) => `The log does not have entry ${id} any more: the entries that follow it are shown.`,
+      otherLog: 'The link leads to an entry of another log: the log of the box was replaced since then.',
       disconnected: 'The log was disconnected',
     },
   },

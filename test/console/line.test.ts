@@ -86,7 +86,60 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('1 match in', 'dialog');
     await opened.page.click('dialog tbody button');
     await opened.sees('the pump stop', '.rows');
-    assert.match(await opened.page.evaluate(() => location.hash), /^#\/line\?at=\d+$/);
+  });
+
+  test('a match that is chosen is its own entry, also of a millisecond with others, behind a clock that was set back, and by a link', async () => {
+    const noonMs = new Date(2032, 4, 6, 12).getTime();
+    const firstId = lastId + 1;
+    for (const second of [3_600, 0, 0, 0, 3_599])
+      await logRaw(product.box, `twin ${lastId}`, 'rx', '', noonMs + second * 1_000).then(() => (lastId += 1));
+    await Promise.all(Array.from({ length: 60 }, (_, i) => put(`behind ${i}`, 'tx')));
+    const opened = await product.enter('watcher', '#/line?dir=tx&text=behind');
+    const isShown = async (one: Opened, nth: number): Promise<void> => {
+      const is = `.log-row.active[aria-selected=true][data-id="${firstId + nth}"]`;
+      await one.sees(`twin ${firstId + nth - 1}`, is);
+      assert.ok(
+        await one.page.$eval(is, (row) => {
+          const [list, own] = [row.closest('.rows')?.getBoundingClientRect(), row.getBoundingClientRect()];
+          return list !== undefined && own.top >= list.top && own.bottom <= list.bottom;
+        }),
+        'the row is in sight',
+      );
+      assert.equal(await one.focused(), 'div: Log entries');
+    };
+    await opened.click('button', 'Search all…');
+    await opened.fill('Search for', 'twin');
+    await opened.choose('Direction', 'rx');
+    await opened.page.keyboard.press('Enter');
+    await opened.sees('5 matches in', 'dialog');
+    await opened.choose('Direction', 'tx');
+    const choose = (nth: number): Promise<void> => opened.page.click(`dialog tbody tr:nth-child(${nth + 1}) button`);
+    await choose(2);
+    await isShown(opened, 2);
+    assert.ok(
+      (await readAll(opened)).some(({ id }) => id < firstId),
+      'what is before it is there, too',
+    );
+    const link = await opened.page.evaluate(() => location.href);
+    assert.match(link, new RegExp(`#/line\\?entry=${firstId + 2}&log=[0-9a-f-]{36}$`));
+    await opened.click('button', 'Search all…');
+    await opened.sees('5 matches in', 'dialog');
+    await choose(4);
+    await isShown(opened, 4);
+
+    const colleague = await openPage(link);
+    await signIn(colleague, product.tokens.watcher);
+    await isShown(colleague, 2);
+    await colleague.show('#/line?entry=3&log=another');
+    await colleague.sees('an entry of another log', '.log .problem');
+    await colleague.show('#/line?entry=99999999');
+    await colleague.sees('The log has no entry from there on', '.log');
+    await colleague.click('button', 'Resume');
+    await colleague.sees('Live', '#feed');
+    await withStatus(colleague, (status) => ({ ...status, log: { ...(status['log'] as object), firstId: 3 } }));
+    await colleague.show('#/line?entry=2');
+    await colleague.sees('The log does not have entry 2 any more', '.log');
+    await rowCount(colleague, lastId - 2);
   });
 
   test('a search is in the address: its link opens it filled in, and it runs when it is asked for', async () => {

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { everything, type Wanted } from '../../rows.ts';
 import { hashOf, placeOf, withQuery } from '../../views.ts';
+import type { EntryPlace } from './log-model.ts';
 
 /** A search of the stored log, in the direction of the log's own filter. */
 export interface StoredSearch {
@@ -17,6 +18,8 @@ export interface StoredSearch {
 export interface Address extends Wanted {
   /** The time that the log is shown from; 0: it is followed. */
   readonly jumpMs: number;
+  /** Instead: the entry that is shown. */
+  readonly entry: EntryPlace | undefined;
   /** Entries from this time on are hidden; 0: there is no end. */
   readonly untilMs: number;
   /** Undefined: its dialog is closed. */
@@ -28,14 +31,14 @@ export function newSearch({ text, as, jumpMs, untilMs }: Address): StoredSearch 
   return { pattern: text, kind: as, matchesCase: false, fromMs: jumpMs, toMs: untilMs };
 }
 
-/** `links` counts the links that were opened in this page. */
+/** `go`: to the place in the log that a link has. `links` counts the links that were opened in this page. */
 export function useAddress(
-  jump: (sinceMs: number, untilMs: number) => void,
+  go: (address: Address) => void,
 ): readonly [address: Address, want: (changed: Partial<Address>) => void, links: number] {
   const [address, setAddress] = useState(() => addressOf(placeOf(location.hash)?.query ?? {}));
   const [links, setLinks] = useState(0);
-  const now = useRef({ address, jump });
-  now.current.jump = jump;
+  const now = useRef({ address, go });
+  now.current.go = go;
   const want = (changed: Partial<Address>): void => {
     const next = { ...now.current.address, ...changed };
     now.current.address = next;
@@ -57,7 +60,7 @@ export function useAddress(
       const next = addressOf(place.query);
       want(next);
       setLinks((count) => count + 1);
-      if (next.jumpMs > 0) now.current.jump(next.jumpMs, next.untilMs);
+      now.current.go(next);
     };
     enter();
     addEventListener('hashchange', enter);
@@ -66,13 +69,14 @@ export function useAddress(
   return [address, want, links];
 }
 
-function queryOf({ dir, text, as, jumpMs, untilMs, search }: Address): Record<string, string> {
+function queryOf({ dir, text, as, jumpMs, entry, untilMs, search }: Address): Record<string, string> {
   return {
     dir: dir === everything.dir ? '' : dir,
     text,
     as: as === everything.as || text === '' ? '' : as,
     at: timeOf(jumpMs),
     until: timeOf(untilMs),
+    ...(entry !== undefined && { entry: String(entry.id), log: entry.logId }),
     ...(search !== undefined &&
       search.pattern !== '' && {
         find: search.pattern,
@@ -86,13 +90,15 @@ function queryOf({ dir, text, as, jumpMs, untilMs, search }: Address): Record<st
 
 function addressOf(query: Readonly<Record<string, string>>): Address {
   const { dir, text = '', as, at, until, find: pattern = '', findAs, from, to } = query;
+  const entryId = numberOf(query['entry']);
   return {
     dir: dir === 'rx' || dir === 'tx' ? dir : everything.dir,
     text,
     as: as === 'hex' ? as : everything.as,
-    jumpMs: msOf(at),
+    jumpMs: entryId === 0 ? numberOf(at) : 0,
+    entry: entryId === 0 ? undefined : { id: entryId, logId: query['log'] ?? '' },
     // Without a begin the log is followed.
-    untilMs: msOf(at) === 0 ? 0 : msOf(until),
+    untilMs: numberOf(at) === 0 || entryId > 0 ? 0 : numberOf(until),
     search:
       pattern === ''
         ? undefined
@@ -100,8 +106,8 @@ function addressOf(query: Readonly<Record<string, string>>): Address {
             pattern,
             kind: findAs === 'hex' || findAs === 'regex' ? findAs : everything.as,
             matchesCase: query['case'] === 'match',
-            fromMs: msOf(from),
-            toMs: msOf(to),
+            fromMs: numberOf(from),
+            toMs: numberOf(to),
           },
   };
 }
@@ -110,7 +116,8 @@ function timeOf(ms: number): string {
   return ms === 0 ? '' : String(ms);
 }
 
-function msOf(text: string | undefined): number {
-  const ms = Math.trunc(Number(text));
-  return Number.isSafeInteger(ms) && ms > 0 ? ms : 0;
+/** A time or an id; 0: the text is none. */
+function numberOf(text: string | undefined): number {
+  const number = Math.trunc(Number(text));
+  return Number.isSafeInteger(number) && number > 0 ? number : 0;
 }

@@ -20,6 +20,8 @@ import { Button, useMedia } from '../parts.tsx';
 
 export interface LogListHandle {
   toEnd(): void;
+  /** Selects a row and brings it to the middle, with the keyboard. */
+  show(id: number): void;
 }
 
 interface Props {
@@ -36,9 +38,9 @@ interface Props {
 export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
   const scroll = useLogScroll(rows, follows, onAtEnd);
   const { element, rowPx, look, toEnd } = scroll;
-  const { selection, select, chosen, said, copy, onKeyDown } = useSelection(rows, view, onOpen, scroll);
+  const { selection, select, chosen, said, copy, onKeyDown, show } = useSelection(rows, view, onOpen, scroll);
   const head = selection?.head ?? 0;
-  useImperativeHandle(ref ?? null, () => ({ toEnd }));
+  useImperativeHandle(ref ?? null, () => ({ toEnd, show }));
 
   const { from, to } = drawnRows(rows.length, rowPx, scroll.top, scroll.height);
   const drawn = rows.slice(from, to);
@@ -237,6 +239,15 @@ function useSelection(
     list.scrollTop = scrollToShow(index, scroll.rowPx, list.scrollTop, scroll.height);
     scroll.look();
   };
+  const showInMiddle = (id: number): void => {
+    const list = scroll.element.current;
+    const index = rows.findIndex((row) => row.id === id);
+    if (list === null || index < 0) return;
+    select(picked(undefined, id, false));
+    list.scrollTop = index * scroll.rowPx - (list.clientHeight - scroll.rowPx) / 2;
+    scroll.look();
+    list.focus({ preventScroll: true });
+  };
   const onKeyDown = (event: KeyboardEvent): void => {
     const row = rows.find(({ id }) => id === selection?.head);
     const control = event.ctrlKey || event.metaKey;
@@ -261,7 +272,7 @@ function useSelection(
     else if (control) select(next);
     else show(next);
   };
-  return { selection, select, chosen, said, copy, onKeyDown };
+  return { selection, select, chosen, said, copy, onKeyDown, show: showInMiddle };
 }
 
 /** A part of a row's text is marked with the mouse: the browser copies that. */

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
 import { systemClock } from '../../../shared/base/clock.ts';
 import type { LineEvents, LineStatus } from '../../../shared/gen/http.ts';
+import { countText } from '../../format.ts';
 import { type FeedState, LogFeed } from '../../log-feed.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from '../../problem.ts';
 import {
@@ -22,6 +23,13 @@ import { useLoaded } from '../loading.ts';
 import { useSession } from '../session.ts';
 
 export type Log = ReturnType<typeof useLog>;
+
+/** One entry of one log: ids begin again in another. */
+export interface EntryPlace {
+  readonly id: number;
+  /** '': whichever the box has. */
+  readonly logId: string;
+}
 
 export function useLog() {
   const { api } = useSession();
@@ -72,11 +80,7 @@ export function useLog() {
     if (buffer.lastId === 0 || behind > MAX_ROWS) reader.startAtNewest();
     else reader.startAfter(buffer.lastId);
   };
-  const append = async (read: Promise<readonly Row[]>): Promise<void> => {
-    const found = await read;
-    setNotice(found.length === 0 ? text.log.notices.nothing : '');
-    buffer.append(found);
-  };
+  const places = usePlaces({ api, buffer, reader, pages, firstStored, setNotice });
   return {
     buffer,
     feed,
@@ -84,27 +88,79 @@ export function useLog() {
     behind,
     /** The first entry of the log is in the buffer. */
     atStart: buffer.firstId <= Math.max(1, firstStored, pages.startId),
-    pages: {
-      busy: pages.busy,
-      problem: pages.problem,
-      older(): void {
-        reader.pause();
-        pages.older(buffer, firstStored);
-      },
-      newer: (untilMs: number) =>
-        pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}${upTo(untilMs)}`, signal))),
-      /** `untilMs` 0: without an end. */
-      jump: (sinceMs: number, untilMs: number): void => {
-        reader.pause();
-        pages.forget();
-        buffer.clear();
-        setNotice('');
-        pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}${upTo(untilMs)}`, signal)));
-      },
-    },
+    pages: places,
     notice,
     pause: () => reader.pause(),
     resume,
+  };
+}
+
+/** Other places in the log: the log stays there. */
+function usePlaces(parts: {
+  api: Api;
+  buffer: RowBuffer;
+  reader: LogFeed;
+  pages: ReturnType<typeof usePages>;
+  firstStored: number;
+  setNotice: (notice: string) => void;
+}) {
+  const { api, buffer, reader, pages, firstStored, setNotice } = parts;
+  const [target, setTarget] = useState<{ readonly id: number }>();
+  const clear = (): void => {
+    reader.pause();
+    pages.forget();
+    buffer.clear();
+    setNotice('');
+  };
+  const append = async (read: Promise<readonly Row[]>): Promise<void> => {
+    const found = await read;
+    setNotice(found.length === 0 ? text.log.notices.nothing : '');
+    buffer.append(found);
+  };
+  /** `untilMs` 0: without an end. */
+  const jump = (sinceMs: number, untilMs: number): void => {
+    clear();
+    pages.load((signal) => append(firstRows(api, `sinceMs=${sinceMs}${upTo(untilMs)}`, signal)));
+  };
+  /** With the entries around it. */
+  const showEntry = ({ id, logId }: EntryPlace): void => {
+    clear();
+    pages.load(async (signal) => {
+      const { log } = await api.get<LineStatus>('/api/v1/line', signal);
+      if (logId !== '' && logId !== log.logId) throw new ProblemError(localProblem(text.log.notices.otherLog, ''));
+      await append(firstRows(api, `after=${Math.max(id, log.firstId) - 1}`, signal));
+      if (buffer.lastId === 0) return;
+      if (buffer.firstId !== id) setNotice(text.log.notices.noEntry(countText(id)));
+      await prependOlder(api, buffer, log.firstId, signal);
+      setTarget({ id });
+    });
+  };
+  return {
+    busy: pages.busy,
+    problem: pages.problem,
+    older(): void {
+      reader.pause();
+      pages.older(buffer, firstStored);
+    },
+    newer: (untilMs: number) =>
+      pages.load((signal) => append(firstRows(api, `after=${buffer.lastId}${upTo(untilMs)}`, signal))),
+    jump,
+    showEntry,
+    /** To the place of a link, if it has one. */
+    go: ({
+      entry,
+      jumpMs,
+      untilMs,
+    }: {
+      readonly entry: EntryPlace | undefined;
+      jumpMs: number;
+      untilMs: number;
+    }): void => {
+      if (entry !== undefined) showEntry(entry);
+      else if (jumpMs > 0) jump(jumpMs, untilMs);
+    },
+    /** The entry that was to be shown, once it is there. */
+    target,
   };
 }
 
@@ -169,11 +225,8 @@ function usePages(api: Api) {
     older(buffer: RowBuffer, firstStored: number): void {
       const { firstId } = buffer;
       load(async (signal) => {
-        const read: ReadRows = (after, limit, take) => readPage(api, `after=${after}&limit=${limit}`, signal, take);
-        const rows = await olderRows(read, firstId, firstStored);
-        signal.throwIfAborted();
-        if (rows.length === 0) setStartId(firstId);
-        buffer.prepend(rows);
+        const found = await prependOlder(api, buffer, firstStored, signal);
+        if (found === 0) setStartId(firstId);
       });
     },
     /** Drops a page in flight: it belongs before the rows of its request only. */
@@ -188,6 +241,15 @@ function usePages(api: Api) {
 
 function upTo(untilMs: number): string {
   return untilMs === 0 ? '' : `&untilMs=${untilMs}`;
+}
+
+/** How many rows there were. */
+async function prependOlder(api: Api, buffer: RowBuffer, firstStored: number, signal: AbortSignal): Promise<number> {
+  const read: ReadRows = (after, limit, take) => readPage(api, `after=${after}&limit=${limit}`, signal, take);
+  const rows = await olderRows(read, buffer.firstId, firstStored);
+  signal.throwIfAborted();
+  buffer.prepend(rows);
+  return rows.length;
 }
 
 /** `query`: where the page begins. */

@@ -1,6 +1,6 @@
 /** The live log with its controls. */
 import type { JSX } from 'preact';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { countText, plural } from '../../format.ts';
 import type { FeedState } from '../../log-feed.ts';
 import { type EntryRow, filterFor, type Row, type Wanted, withEvents } from '../../rows.ts';
@@ -10,18 +10,20 @@ import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
 import { useKept } from '../session.ts';
 import { ExportDialog } from './export-dialog.tsx';
-import { newSearch, useAddress } from './log-address.ts';
+import { useAddress } from './log-address.ts';
 import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
 import { SearchDialog } from './search-dialog.tsx';
+import { useSearches } from './stored-search.ts';
 
 export function LogPanel(): JSX.Element {
   const log = useLog();
   const events = useEvents();
-  const [address, want, links] = useAddress(log.pages.jump);
-  const { jumpMs, untilMs, search, ...wanted } = address;
+  const [address, want, links] = useAddress(log.pages.go);
+  const { jumpMs, entry: _, untilMs, search, ...wanted } = address;
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
+  const searches = useSearches(address, want, links);
   const [shown, show] = useState<EntryRow>();
   const [asks, ask] = useState<'jump' | 'export'>();
   const [atEnd, setAtEnd] = useState(true);
@@ -34,16 +36,14 @@ export function LogPanel(): JSX.Element {
   const narrows = filter.narrows || untilMs > 0;
   const { seen, between } = useShown(log, events, filter, untilMs, wanted.text !== '');
   const jump = (sinceMs: number, endMs: number): void => {
-    want({ jumpMs: sinceMs, untilMs: endMs });
+    want({ jumpMs: sinceMs, entry: undefined, untilMs: endMs });
     log.pages.jump(sinceMs, endMs);
   };
-  const jumpToMatch = (ms: number): void => {
-    // The text of the filter may hide it.
-    want({ text: '', jumpMs: ms, untilMs: 0, search: undefined });
-    log.pages.jump(ms, 0);
-  };
+  useEffect(() => {
+    if (log.pages.target !== undefined) list.current?.show(log.pages.target.id);
+  }, [log.pages.target]);
   const toNewest = (): void => {
-    want({ jumpMs: 0, untilMs: 0 });
+    want({ jumpMs: 0, entry: undefined, untilMs: 0 });
     if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
@@ -59,7 +59,7 @@ export function LogPanel(): JSX.Element {
       <div class="row log-tools">
         <Tools log={log} untilMs={untilMs} onResume={toNewest} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
-        <Button text={text.log.stored.open} onClick={() => want({ search: newSearch(address) })} />
+        <Button text={text.log.stored.open} onClick={searches.open} />
         {(isWide || finds) && <Button text={text.log.jumpTo} disabled={log.pages.busy} onClick={() => ask('jump')} />}
         {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
@@ -81,9 +81,13 @@ export function LogPanel(): JSX.Element {
           key={links}
           search={search}
           dir={wanted.dir}
+          of={searches}
           onChange={want}
-          onJump={jumpToMatch}
-          onClose={() => want({ search: undefined })}
+          onChoose={(entry, dir) => {
+            searches.choose(entry, dir);
+            log.pages.showEntry(entry);
+          }}
+          onClose={searches.close}
         />
       )}
       {asks === 'export' && (

@@ -2,17 +2,17 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { countText, dayText, fieldText, plural, sizeText, timeText } from '../../format.ts';
-import { localProblem, type Problem, problemFrom } from '../../problem.ts';
 import type { Wanted } from '../../rows.ts';
-import { type Match, type Message, messagesOf, type Progress } from '../../stream.ts';
+import type { Match } from '../../stream.ts';
 import { text } from '../../text.ts';
 import { withQuery } from '../../views.ts';
 import { Button, Dialog, ProblemBox, Select, TextField } from '../parts.tsx';
-import { useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
 import type { StoredSearch } from './log-address.ts';
 import { msOfField, RangeFields } from './log-dialogs.tsx';
 import { Histogram } from './log-histogram.tsx';
+import type { EntryPlace } from './log-model.ts';
+import type { StoredSearches } from './stored-search.ts';
 
 const words = text.log.stored;
 const kinds = [
@@ -25,24 +25,24 @@ export function SearchDialog(props: {
   search: StoredSearch;
   dir: Wanted['dir'];
   onChange: (changed: { readonly search?: StoredSearch; readonly dir?: Wanted['dir'] }) => void;
-  onJump: (sinceMs: number) => void;
+  of: StoredSearches;
+  onChoose: (entry: EntryPlace, dir: Match['dir']) => void;
   onClose: () => void;
 }): JSX.Element {
-  const { search, dir } = props;
+  const { search, dir, of } = props;
   const { pattern, kind, matchesCase, fromMs, toMs } = search;
   // As they are typed: a year of two digits is a time, too.
   const [from, setFrom] = useState(fieldOf(fromMs));
   const [until, setUntil] = useState(fieldOf(toMs));
   const [fault, setFault] = useState('');
   const [badRange, setBadRange] = useState('');
-  const of = useSearch();
   const change = (changed: Partial<StoredSearch>): void => props.onChange({ search: { ...search, ...changed } });
   const submit = (event: Event): void => {
     event.preventDefault();
     const isBad = toMs > 0 && toMs <= fromMs;
     setFault(pattern === '' ? words.empty : '');
     setBadRange(isBad ? text.log.range.fault : '');
-    if (pattern !== '' && !isBad) void of.run(requestOf(search, dir));
+    if (pattern !== '' && !isBad) of.run(requestOf(search, dir));
   };
   return (
     <Dialog title={words.title} leave={text.parts.close} onClose={props.onClose}>
@@ -97,7 +97,7 @@ export function SearchDialog(props: {
         {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
       </form>
       <ProblemBox problem={of.problem} />
-      <Results of={of} onJump={props.onJump} />
+      <Results of={of} onChoose={props.onChoose} />
     </Dialog>
   );
 }
@@ -116,14 +116,18 @@ function requestOf({ pattern, kind, matchesCase, fromMs, toMs }: StoredSearch, d
   });
 }
 
-function Results(props: { of: ReturnType<typeof useSearch>; onJump: (ms: number) => void }): JSX.Element {
-  const { found, isWhole, progress, more } = props.of;
+function Results(props: { of: StoredSearches; onChoose: (entry: EntryPlace, dir: Match['dir']) => void }): JSX.Element {
+  const { found, isWhole, progress, more, logId } = props.of;
   const columns: readonly Column<Match>[] = [
     {
       head: words.time,
       isName: true,
-      cell: ({ timestampMs: ms }) => (
-        <Button text={`${dayText(ms)} ${timeText(ms)}`} class="quiet" onClick={() => props.onJump(ms)} />
+      cell: ({ timestampMs: ms, entryId: id, dir }) => (
+        <Button
+          text={`${dayText(ms)} ${timeText(ms)}`}
+          class="quiet"
+          onClick={() => props.onChoose({ id, logId }, dir)}
+        />
       ),
     },
     { head: text.log.direction, cell: ({ dir }) => text.log.directions[dir] },
@@ -159,51 +163,4 @@ function Results(props: { of: ReturnType<typeof useSearch>; onJump: (ms: number)
       )}
     </>
   );
-}
-
-/** One search at a time; it ends with the dialog. */
-function useSearch() {
-  const { api } = useSession();
-  const [found, setFound] = useState<readonly Match[]>();
-  const [progress, setProgress] = useState<Progress>();
-  const [problem, setProblem] = useState<Problem>();
-  const [busy, setBusy] = useState(false);
-  const [isWhole, setWhole] = useState(false);
-  /** Where this search is to go on, if it has not come to its end. */
-  const [next, setNext] = useState<{ readonly request: string; readonly after: string }>();
-  const own = useRef<AbortController>(undefined);
-  useEffect(() => () => own.current?.abort(), []);
-  const run = async (request: string, after = ''): Promise<void> => {
-    const { signal } = (own.current = new AbortController());
-    setBusy(true);
-    setProblem(undefined);
-    setProgress(undefined);
-    setNext(undefined);
-    setWhole(false);
-    let all: readonly Match[] = after === '' ? [] : (found ?? []);
-    setFound(all);
-    let logId = '';
-    let isEnded = false;
-    const take = (message: Message): void => {
-      if (message.type === 'log') logId = message.logId;
-      else if (message.type === 'progress') setProgress(message);
-      else if (message.type === 'done' && message.reason === 'complete') setWhole(true);
-      else if (message.type === 'done') setNext({ request, after: `&after=${message.resumeAfterId}&logId=${logId}` });
-      else if (message.type === 'end') setProblem(localProblem(words.failed, message.message));
-      isEnded ||= message.type === 'done' || message.type === 'end';
-    };
-    try {
-      for await (const messages of messagesOf(await api.stream(`${request}${after}`, signal))) {
-        all = [...all, ...messages.filter((one) => one.type === 'match')];
-        setFound(all);
-        for (const message of messages) take(message);
-      }
-      if (!isEnded) setProblem(localProblem(words.failed, words.cutShort));
-    } catch (error) {
-      if (!signal.aborted) setProblem(problemFrom(error));
-    }
-    setBusy(false);
-  };
-  const more = next === undefined ? undefined : (): void => void run(next.request, next.after);
-  return { busy, found, isWhole, problem, progress, more, run, stop: () => own.current?.abort() };
 }
