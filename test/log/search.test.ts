@@ -126,6 +126,23 @@ test('of a search that ends at any step, all matches up to its cursor have come,
   assert.deepEqual(pages, whole.matches);
 });
 
+test('a match of which a page ends in the middle is found by the next page, though 4,000 entries lie between its ends', async (t) => {
+  const log = await stored(t);
+  await log.store(newEntry('nee', { dir: 0 }));
+  // Blocks of one entry, and large ones.
+  for (let i = 0; i < 100; i++) await log.store(newEntry('.'));
+  for (let i = 0; i < 3_800; i++) log.record(1, t0 + i, randomBytes(256));
+  await log.store(newEntry('dle', { dir: 0 }));
+  const { lastId } = await log.status();
+  for (const asked of [{ text: 'needle' }, { regex: 'nee.*dle' }]) {
+    const { matches } = await search(log, { ...asked, after: lastId - 1 });
+    assert.deepEqual(
+      matches.map(({ entryId, throughId }) => [entryId, throughId]),
+      [[1, lastId]],
+    );
+  }
+});
+
 test('a page has all matches of the entry that its last one ends in', async (t) => {
   const log = await stored(t);
   for (let i = 0; i < 3; i++) log.record(1, t0 + i, Buffer.from('ab ab ab ab'));

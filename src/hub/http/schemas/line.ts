@@ -134,7 +134,9 @@ export const SearchQuery = exact({
   hex: pattern('Instead of text: bytes in hex, with or without spaces; ?? is any byte.'),
   regex: pattern('Instead of text: a regular expression of RE2.'),
   ignoreCase: Type.Optional(choice(['true', 'false'], 'true: letters A to Z match in both cases; not with hex.')),
-  after: bound('Only matches that end in an entry with a greater id: resumeAfterId of the search before.'),
+  after: bound(
+    "Only matches that end in an entry with a greater id: resumeAfterId of the search before. A match that begins in an entry before is found, unless that is more than 5,000 entries or 16 MiB of the log's file before.",
+  ),
   logId: Type.Optional(
     Type.String({
       minLength: 1,

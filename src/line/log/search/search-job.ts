@@ -6,7 +6,7 @@ import { type Filter, matcher } from '../packed.ts';
 import { correct } from '../segments.ts';
 import { BlockUnpacker } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
-import { StoreReader } from './store-reader.ts';
+import { reachEntries, StoreReader } from './store-reader.ts';
 import { type Run, SearchWindow, type WindowMatch } from './window.ts';
 
 export interface SearchQuery extends Filter {
@@ -39,8 +39,6 @@ export interface StepResult {
 const stepMs = 20;
 /** The last match of a page may lie in an entry that has so many more. */
 const maxOfEntry = 1_000;
-/** A match waits for the next bytes of its direction, but not longer: a page that ends meanwhile resumes before it. */
-const maxWaitEntries = 5_000;
 
 export class SearchJob {
   readonly #query: SearchQuery;
@@ -86,7 +84,8 @@ export class SearchJob {
     const isComplete = this.#blocks.length === 0 && (this.#isRead || this.#at >= this.#query.upTo);
     for (const { window } of this.#directions) {
       window.search(isComplete);
-      if ((window.waitingId ?? this.#at) <= this.#at - maxWaitEntries) window.settle();
+      // A match waits for the next bytes of its direction, but not longer: a page that ends meanwhile resumes before it.
+      if ((window.waitingId ?? this.#at) <= this.#at - reachEntries) window.settle();
     }
     return this.#result(isComplete);
   }

@@ -22,9 +22,10 @@ class ReplacedError extends Error {
 const maxReadMs = 15;
 const maxReadBytes = 2 * 1024 * 1024;
 const maxRows = 4_000;
-/** How far before the first entry a search reads: a match may begin there. */
-const lookBackBlocks = 64;
-const lookBackBytes = 256 * 1024;
+/** Entries between the first and the last of a match that is found wherever a search begins or ends. */
+export const reachEntries = 5_000;
+/** A search reads so far before its first entry, as a match may begin there, but no more bytes than it searches in a tenth of a second. */
+const lookBackBytes = 16 * 1024 * 1024;
 
 /** Where a read begins and what it is for. */
 interface Wanted extends Filter {
@@ -77,19 +78,23 @@ export class StoreReader {
 
   /** The id before which a search from `after` on begins to read. */
   lookBack(after: number): number {
-    return this.read((sql) => {
-      const before = sql<[number, number], { first: number; bytes: number }>(
-        'SELECT first_id AS first, length(body) AS bytes FROM blocks WHERE first_id <= ? ORDER BY first_id DESC LIMIT ?',
+    let from = after;
+    let bytes = 0;
+    const read = (sql: Sql): boolean => {
+      const startMs = systemClock.monoMs();
+      const before = sql<[number], { first: number; bytes: number }>(
+        'SELECT first_id AS first, length(body) AS bytes FROM blocks WHERE first_id <= ? ORDER BY first_id DESC',
       );
-      let from = after;
-      let bytes = 0;
-      for (const row of before.iterate(after, lookBackBlocks)) {
-        from = Math.min(from, row.first - 1);
+      for (const row of before.iterate(from)) {
+        from = row.first - 1;
         bytes += row.bytes;
-        if (bytes >= lookBackBytes) break;
+        if (after - from >= reachEntries || bytes >= lookBackBytes) return true;
+        if (systemClock.monoMs() - startMs >= maxReadMs) return false;
       }
-      return from;
-    });
+      return true;
+    };
+    while (!this.read(read));
+    return from;
   }
 
   /** The next blocks with entries after `after`; at least one, if there is one. */
