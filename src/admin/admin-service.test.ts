@@ -31,6 +31,7 @@ type Json = Readonly<Record<string, unknown>>;
 const PROGRAM = (dir: string) => `#!/bin/sh
 echo $$ >'${dir}/pid'
 words=$(printf '%s\\037' "$@")
+cat >'${dir}/input'
 echo "$words" >>'${dir}/calls'
 while [ -e '${dir}/wait' ]; do sleep 0.01; done
 for last; do :; done
@@ -126,6 +127,9 @@ test('every command line that is run is one of the list, whatever verbs and argu
     /^lineside doctor --json$/,
     /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,
     /^lineside backup --json --no-keys( --no-log)? \/\S+\/state\/files\/file$/,
+    /^lineside config show --json$/,
+    /^lineside config change --json( --dry-run)? --keep-paths --if-hash [0-9a-f]{64} -$/,
+    /^lineside config undo --json --keep-paths --if-hash [0-9a-f]{64}$/,
   ];
   const odd = fc.oneof(
     fc.constantFrom(
@@ -154,6 +158,10 @@ test('every command line that is run is one of the list, whatever verbs and argu
       reads: fc.oneof(fc.boolean(), odd),
       before: fc.oneof(fc.integer(), odd),
     }),
+    fc.record(
+      { hash: fc.oneof(fc.stringMatching(/^[0-9a-f]{64}$/), odd), text: fc.oneof(fc.string(), odd) },
+      { requiredKeys: ['hash'] },
+    ),
     fc.record({ name, roles: fc.oneof(fc.array(fc.oneof(fc.constantFrom(...roles), odd), { maxLength: 9 }), odd) }),
     fc.dictionary(fc.oneof(fc.constantFrom('name', 'roles', '--config', '__proto__', 'file'), fc.string()), odd),
     fc.jsonValue(),
@@ -287,6 +295,31 @@ test('the audit has the caller, the verb and its outcome; without it nothing is 
   assert.equal(codeOf(await ask('tokens.list')), 'STORAGE_FAILED');
   assert.equal(codeOf(await ask('audit', { limit: 1, reads: true })), 'STORAGE_FAILED');
   assert.equal(readFileSync(at('victim'), 'utf8'), 'kept');
+});
+
+test('a text goes to the command by its standard input; the audit has the keys that changed and not the text', async (t) => {
+  const { ask, audit, at, calls, path, admin } = await startHelper(t);
+  const text = `"\u0001ü\ud800$(reboot)\n'`.repeat(4_000);
+  const hash = 'a'.repeat(64);
+  writeFileSync(at('says'), '{"live":["log.commit_ms"],"hub":[],"restart":["data.dir"]}');
+  assert.ok('done' in (await ask('configuration.change', { hash, text })));
+  assert.equal(readFileSync(at('input'), 'utf8'), text.toWellFormed());
+  assert.deepEqual(calls(), [['lineside', 'config', 'change', '--json', '--keep-paths', '--if-hash', hash, '-']]);
+  assert.deepEqual(
+    audit().map(({ args, outcome }) => [args, outcome]),
+    [
+      [{ chars: text.length }, 'begun'],
+      [{ chars: text.length }, 'done: log.commit_ms data.dir'],
+    ],
+  );
+  assert.ok('done' in (await ask('configuration.check', { hash, text: '\u0001'.repeat(65_536) })));
+  assert.equal(codeOf(await ask('configuration.check', { hash, text: 'x'.repeat(65_537) })), 'INVALID_ARGUMENT');
+  const endless = `{"verb":"configuration.check","token":"${admin}","args":{"text":"${'x'.repeat(MAX_REQUEST_BYTES)}`;
+  assert.equal(codeOf((await exchange(path, endless)).answer), 'TOO_LARGE');
+  // An exit status that is an answer needs one.
+  rmSync(at('says'));
+  writeFileSync(at('fails'), JSON.stringify({ error: { code: 'STALE_VERSION', message: 'changed', next: '' } }));
+  assert.equal(codeOf(await ask('configuration.undo', { hash })), 'STALE_VERSION');
 });
 
 test('a file that is taken slowly without end is not sent on, and the next one is', async (t) => {

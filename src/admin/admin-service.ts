@@ -201,7 +201,7 @@ export class AdminService {
     if (admitted.verb.reads !== true) note(BEGUN);
     try {
       const answer = await this.#run(admitted, gone);
-      note('done');
+      note(doneIn(admitted.verb, answer));
       if (typeof answer === 'number') this.#send(socket, answer);
       else this.#answer(socket, answer);
     } catch (error) {
@@ -212,10 +212,10 @@ export class AdminService {
     }
   }
 
-  #note({ request: { verb, args }, caller }: Admitted, outcome: string): void {
-    const given = JSON.stringify(args);
+  #note({ request: { verb, args: given }, verb: { noted }, caller }: Admitted, outcome: string): void {
+    const args = noted === undefined ? given : noted(given);
     this.#audit.append({ caller, verb, args, outcome });
-    this.#o.logger.info('administration', { verb, by: caller, args: given, outcome });
+    this.#o.logger.info('administration', { verb, by: caller, args: JSON.stringify(args), outcome });
   }
 
   /** A number: the open file that is the answer. */
@@ -226,7 +226,7 @@ export class AdminService {
   }
 
   async #command(verb: CommandVerb, request: AdminRequest, gone: AbortSignal): Promise<AdminAnswer | number> {
-    const { clock, programs, configFile, logger } = this.#o;
+    const { clock, programs, configFile } = this.#o;
     if (verb.answer === 'file' && this.#isSending)
       throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
     const file = verb.answer === 'file' ? this.#freshFile() : '';
@@ -238,24 +238,23 @@ export class AdminService {
     const split = words.findIndex((word) => word.startsWith('-'));
     const from = split === -1 ? words.length : split;
     const given = [...first, ...words.slice(0, from), ...at, ...words.slice(from)];
-    const child = { program, given, env: environmentOf(this.#o.env) };
+    const child = { program, given, env: environmentOf(this.#o.env), input: verb.input?.(request.args) ?? '' };
     const ended = await withLimit(clock, verb.limitMs, gone, (signal) => run(child, signal)).catch((error: unknown) => {
       if (gone.aborted || asLinesideError(error).code !== 'REQUEST_TIMEOUT') throw error;
       throw new LinesideError('NOT_READY', `${request.verb} did not end within ${verb.limitMs / 1_000} s`);
     });
-    if (ended.status !== 0 && !(verb.alsoGood ?? []).includes(ended.status)) {
-      const failure = failureIn(ended.stderr);
-      if (failure !== undefined) throw failure;
-      logger.error('an administration command failed', {
-        verb: request.verb,
-        said: ended.stderr.slice(-MAX_SAID_CHARS),
-      });
-      throw new LinesideError('INTERNAL', `${request.verb} failed with status ${ended.status}`, {
-        hint: 'see: journalctl -u lineside-admin',
-      });
-    }
+    if (!isAnswer(verb, ended)) throw this.#failure(request.verb, ended);
     if (verb.answer === 'file') return openPlain(file);
     return { done: verb.answer === 'json' ? JSON.parse(ended.stdout) : null };
+  }
+
+  #failure(verb: string, { status, stderr }: Ended): LinesideError {
+    const failure = failureIn(stderr);
+    if (failure !== undefined) return failure;
+    this.#o.logger.error('an administration command failed', { verb, said: stderr.slice(-MAX_SAID_CHARS) });
+    return new LinesideError('INTERNAL', `${verb} failed with status ${status}`, {
+      hint: 'see: journalctl -u lineside-admin',
+    });
   }
 
   /** Of a file that was cut short nothing is left. A link that stands there is removed, not followed. */
@@ -281,6 +280,11 @@ export class AdminService {
     socket.once('close', () => content.destroy());
     content.pipe(socket);
   }
+}
+
+function doneIn(verb: Admitted['verb'], answer: AdminAnswer | number): string {
+  const did = 'did' in verb && typeof answer === 'object' && 'done' in answer ? verb.did(answer.done) : '';
+  return did === '' ? 'done' : `done: ${did}`;
 }
 
 /** Of a command that failed in its own way. */
@@ -340,19 +344,25 @@ interface Ended {
   readonly stderr: string;
 }
 
+function isAnswer({ alsoGood }: CommandVerb, { status, stdout }: Ended): boolean {
+  return status === 0 || (stdout !== '' && alsoGood?.includes(status) === true);
+}
+
 /** Killed when the signal fires, or when it prints without end. No shell. */
 function run(
-  { program, given, env }: { program: string; given: readonly string[]; env: NodeJS.ProcessEnv },
+  { program, given, env, input }: { program: string; given: readonly string[]; env: NodeJS.ProcessEnv; input: string },
   signal: AbortSignal,
 ): Promise<Ended> {
   const { promise, resolve, reject } = Promise.withResolvers<Ended>();
   const child = spawn(program, given, {
     env,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
     signal,
     killSignal: 'SIGKILL',
     cwd: '/',
   });
+  // It may end without having read it.
+  child.stdin.on('error', () => undefined).end(input);
   const texts = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (piece: string) => {

@@ -5,8 +5,10 @@
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox';
 import { roles, TOKEN_NAME } from '../shared/auth/tokens.ts';
 
-/** A request is one line of JSON; the longest that a schema admits has a few hundred bytes. */
-export const MAX_REQUEST_BYTES = 8 * 1_024;
+/** Four times the example with every key and its comment: the command that takes the text has the same limit, in bytes. */
+const MAX_TEXT_CHARS = 64 * 1_024;
+/** A request is one line of JSON, which writes a character with six bytes at most; without a text it has a few hundred. */
+export const MAX_REQUEST_BYTES = 8 * 1_024 + 6 * MAX_TEXT_CHARS;
 /** Within it the whole line must have come. */
 export const REQUEST_LIMIT_MS = 5_000;
 /** How long a request waits for the one before it. */
@@ -33,6 +35,8 @@ interface AnyVerb<Args extends TObject> {
   readonly args: Args;
   /** It changes nothing and takes no data from the box: one line in the audit, before the answer, instead of two. */
   readonly reads?: true;
+  /** What the audit has of the arguments. Default: all. */
+  readonly noted?: (args: Static<Args>) => AdminRequest['args'];
 }
 
 /** Done by the helper itself, at once. */
@@ -44,13 +48,17 @@ export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Arg
   readonly program: 'lineside' | 'systemctl';
   /** What follows the program. `file`: the path at which the helper expects the file that it sends. */
   readonly command: (args: Static<Args>, file: string) => readonly string[];
+  /** For its standard input. */
+  readonly input?: (args: Static<Args>) => string;
   /** The command reads no configuration, and has no option for it. */
   readonly withoutConfig?: true;
   readonly limitMs: number;
   /** The program prints its result as JSON; a file is sent; or there is nothing to answer. */
   readonly answer: 'json' | 'file' | 'nothing';
-  /** Exit statuses beside 0 that are an answer. */
+  /** Exit statuses beside 0 that are an answer, if it printed one. */
   readonly alsoGood?: readonly number[];
+  /** What the audit adds to "done". */
+  readonly did?: (done: unknown) => string;
 }
 
 const exact = <P extends TProperties>(properties: P) => Type.Object(properties, { additionalProperties: false });
@@ -70,6 +78,29 @@ export const tokenSpec = exact({
     description: 'What it may do.',
   }),
 });
+
+/** The text of the configuration file, with the marks of what is hidden, and the hash of the one that was read before. */
+export const configurationText = {
+  hash: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'hash of the configuration that was read.' }),
+  text: Type.String({ maxLength: MAX_TEXT_CHARS, description: 'The whole file, with its <hidden N>.' }),
+};
+const edited = {
+  args: exact(configurationText),
+  noted: ({ text }: { text: string }) => ({ chars: text.length }),
+  input: ({ text }: { text: string }) => text,
+  program: 'lineside',
+  // The lock of the file has a limit of 30 s.
+  limitMs: 40_000,
+  answer: 'json',
+} as const;
+
+function changedKeys(done: unknown): string {
+  const { live, hub, restart } = done as Readonly<Record<string, unknown>>;
+  return [live, hub, restart]
+    .flat()
+    .filter((path) => typeof path === 'string')
+    .join(' ');
+}
 
 const verb = <Args extends TObject>(declared: CommandVerb<Args>): CommandVerb<Args> => declared;
 const ownVerb = <Args extends TObject>(declared: OwnVerb<Args>): OwnVerb<Args> => declared;
@@ -109,6 +140,7 @@ export const verbs = {
   }),
   'update.state': verb({
     args: nothing,
+    reads: true,
     program: 'lineside',
     command: () => ['update', 'status', '--json'],
     withoutConfig: true,
@@ -149,6 +181,36 @@ export const verbs = {
     // A log of 1 GiB is written twice and read back: 3 minutes on a slow card. Other verbs are refused meanwhile.
     limitMs: 900_000,
     answer: 'file',
+  }),
+  'configuration.read': verb({
+    args: nothing,
+    reads: true,
+    program: 'lineside',
+    command: () => ['config', 'show', '--json'],
+    limitMs: 20_000,
+    answer: 'json',
+  }),
+  'configuration.check': verb({
+    ...edited,
+    reads: true,
+    command: ({ hash }) => ['config', 'change', '--json', '--dry-run', '--keep-paths', '--if-hash', hash, '-'],
+    // There are faults: the answer has them.
+    alsoGood: [2],
+  }),
+  /** Paths come from the box alone: what names one is changed there. */
+  'configuration.change': verb({
+    ...edited,
+    command: ({ hash }) => ['config', 'change', '--json', '--keep-paths', '--if-hash', hash, '-'],
+    did: changedKeys,
+  }),
+  'configuration.undo': verb({
+    args: exact({ hash: configurationText.hash }),
+    noted: () => ({}),
+    program: 'lineside',
+    command: ({ hash }) => ['config', 'undo', '--json', '--keep-paths', '--if-hash', hash],
+    limitMs: edited.limitMs,
+    answer: 'json',
+    did: changedKeys,
   }),
   /** What administrators did, newest first. */
   audit: ownVerb({

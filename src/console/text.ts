@@ -1128,6 +1128,36 @@ export const text = {
       failed: (slot: string, good: string) =>
         `the update in slot ${slot} did not become healthy: the box returned to slot ${good}`,
     },
+    configuration: {
+      title: 'Configuration',
+      about:
+        'The file lineside.toml of the service. A change is checked before it is written, and the file of before is kept. Keys that name files, directories or sockets are changed on the box: "sudo lineside config change FILE".',
+      open: 'Read and change…',
+      undo: 'Put the previous file back…',
+      editTitle: 'Configuration',
+      help: 'A line that begins with # is a comment: remove the # in front of a key to set it.',
+      hidden: (parts: number) =>
+        `${parts === 1 ? '1 part that may be a secret is hidden' : `${parts} parts that may be secrets are hidden`}: <hidden 1> stays what it is in the file, or is replaced by what you type.`,
+      check: 'Check',
+      checking: 'Checking…',
+      change: 'Change the configuration',
+      changing: 'Changing…',
+      good: 'There is no fault.',
+      same: 'The text is the same as the file.',
+      faults: (count: number) => (count === 1 ? 'There is 1 fault.' : `There are ${count} faults.`),
+      line: (line: number) => `Line ${line}`,
+      live: (keys: string) => `Applies at once: ${keys}`,
+      hub: (keys: string) => `The hub restarts for: ${keys}. This page is disconnected for some seconds.`,
+      restart: (keys: string) => `Needs a restart of the service: ${keys}`,
+      unused: (keys: string) => `Not used, because systemd opens the addresses: ${keys}`,
+      changed: (file: string) => `${file} was changed.`,
+      notReloaded: 'The service was not asked to read it: run "sudo systemctl reload lineside" on the box.',
+      undoTitle: 'Put the previous file back',
+      undoQuestion:
+        'The file of before the last change takes the place of the present one, and the service reads it. Doing it again puts the present one back.',
+      undoAction: 'Put it back',
+      noPrevious: 'There is no other file: the configuration was not changed here, or was put back.',
+    },
     audit: {
       actionsTitle: 'Audit of administration',
       actionsNote:

@@ -1,7 +1,7 @@
 /** Administration in a real browser, at the built product with its helper, which systemd's part is played to. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
@@ -129,5 +129,73 @@ describe('the console: administration', { skip: browserMissing }, () => {
       await opened.sees(shown, 'main');
       await opened.show('#/line');
     }
+  });
+
+  test('the configuration is read, its faults are shown by line and key, it is changed, and put back', async () => {
+    const { configFile } = product.box;
+    const before = readFileSync(configFile, 'utf8');
+    writeFileSync(configFile, `${before}\n[broken]\npassword = "hunter2"\n`);
+    const opened = await product.enter('chief', '#/admin');
+    const text = (): Promise<string> => opened.page.$eval('dialog textarea', ({ value }) => value);
+    const write = async (changed: string): Promise<void> =>
+      opened.page.$eval(
+        'dialog textarea',
+        (area, value) => {
+          area.value = value;
+          area.dispatchEvent(new Event('input', { bubbles: true }));
+        },
+        changed,
+      );
+    await opened.click('button', 'Read and change…');
+    await opened.sees('1 part that may be a secret is hidden', 'dialog');
+    assert.match(await text(), /\[broken\]\npassword = <hidden 1>\n$/);
+    await opened.click('button', 'Check');
+    await opened.sees(/There is 1 fault\.\s+Line \d+\s*broken no such section/, 'dialog');
+    await assertAccessible(opened, 'configuration with a fault');
+
+    const whole = (await text()).replace(/\n\[broken\][^]*/, '');
+    await write(`${whole}[log]\ncommit_ms = "soon"\n`);
+    await opened.click('button', 'Check');
+    await opened.sees(/Line \d+\s*log\.commit_ms must be a whole number from 10 to 60000, not "soon"/, 'dialog');
+    await opened.click('button', /Line \d+/);
+    const selected = (area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd);
+    assert.equal(await opened.page.$eval('dialog textarea', selected), 'commit_ms = "soon"');
+    await write(`${whole}[log]\ncommit_ms = 500\n[kafka]\npartitions = 4\n[serial.line]\nparity = "even"\n`);
+    await opened.click('button', 'Check');
+    await opened.sees(
+      /There is no fault\.\s+Applies at once: log\.commit_ms\s+The hub restarts for: kafka\.partitions/,
+      'dialog',
+    );
+    assert.match(readFileSync(configFile, 'utf8'), /hunter2/, 'a check changes nothing');
+    await opened.page.setViewport({ width: 390, height: 844 });
+    await assertAccessible(opened, 'configuration, phone');
+
+    // Somebody else is quicker.
+    writeFileSync(configFile, before);
+    await opened.click('button', 'Change the configuration');
+    await opened.sees('the configuration file was changed since it was read', 'dialog');
+    assert.equal(readFileSync(configFile, 'utf8'), before);
+    await opened.click('button', 'Cancel');
+    await opened.click('button', 'Discard');
+
+    await opened.click('button', 'Read and change…');
+    await opened.find('button', 'Check');
+    assert.equal(await text(), before);
+    const after = `${before}\n[log]\ncommit_ms = 500\n[serial.line]\nparity = "even"\n`;
+    await write(after);
+    await opened.click('button', 'Check');
+    await opened.click('button', 'Change the configuration');
+    await opened.sees(
+      /was changed\.\s+Applies at once: log\.commit_ms\s+Needs a restart of the service: serial\.line\.parity/,
+    );
+    assert.equal(readFileSync(configFile, 'utf8'), after);
+    await opened.click('button', 'Refresh');
+    await opened.sees(/chief\s+configuration\.change\s+chars: \d+\s+done: log\.commit_ms serial\.line\.parity/);
+
+    await opened.click('button', 'Put the previous file back…');
+    await opened.click('button', 'Put it back');
+    await opened.misses('takes the place of the present one');
+    assert.equal(readFileSync(configFile, 'utf8'), before);
+    assert.ok(!readFileSync(join(dir, 'state/audit.jsonl'), 'utf8').includes('hunter2'));
   });
 });

@@ -66,6 +66,48 @@ test('a verb goes to the helper with the token of the caller, and its answer com
   assert.equal(asked.length, 6);
 });
 
+test('a text of the configuration goes to the helper as it is, and no answer quotes it', async (t) => {
+  const file = '/etc/lineside/lineside.toml';
+  const hash = 'b'.repeat(64);
+  const read = { file, text: '', hash, hidden: 0, hasPrevious: false };
+  const lists = { faults: [], warnings: [], live: ['log.commit_ms'], hub: [], restart: [], unused: [] };
+  const done = { file, hash, isChanged: true, ...lists, isReloaded: true };
+  const {
+    call,
+    tokens: given,
+    asked,
+  } = await startAt(t, ({ verb }) => {
+    return `${JSON.stringify({ done: verb === 'configuration.read' ? read : done })}\n`;
+  });
+  const path = '/api/v1/admin/configuration';
+  const json = { hash: 'a'.repeat(64), text: '[log]\n# ü\n' };
+  const admin = { token: given.admin };
+  assert.deepEqual((await call('GET', path, admin)).json, read);
+  assert.deepEqual((await call('POST', `${path}/check`, { ...admin, json })).json, done);
+  assert.deepEqual((await call('PUT', path, { ...admin, json })).json, done);
+  assert.deepEqual((await call('POST', `${path}/undo`, { ...admin, json: { hash: json.hash } })).json, done);
+  assert.deepEqual(
+    asked.map(({ verb, args }) => [verb, args]),
+    [
+      ['configuration.read', {}],
+      ['configuration.check', json],
+      ['configuration.change', json],
+      ['configuration.undo', { hash: json.hash }],
+    ],
+  );
+  for (const broken of [
+    { ...json, hash: 'hunter2' },
+    { ...json, file: 'hunter2' },
+    { ...json, text: 'hunter2'.repeat(10_000) },
+  ]) {
+    const { status, text } = await call('PUT', path, { ...admin, json: broken });
+    assert.deepEqual([status, text.includes('hunter2')], [422, false], text);
+  }
+  for (const method of ['GET', 'PUT'] as const)
+    assert.equal((await call(method, path, { token: given.operator, ...(method === 'PUT' && { json }) })).status, 403);
+  assert.equal(asked.length, 4);
+});
+
 test('what the helper refuses is answered by its code; no answer, and one that is cut short, are failures', async (t) => {
   let says: string | Buffer = '';
   const { call, tokens: given } = await startAt(t, () => says);

@@ -12,6 +12,7 @@ import { BoxContext, useSession } from '../session.ts';
 import { type Column, Table } from '../table.tsx';
 import { Actions, Audit } from './audit.tsx';
 import { Backup } from './backup.tsx';
+import { Configuration } from './configuration.tsx';
 import { Update } from './update.tsx';
 
 const say = text.administration;
@@ -26,6 +27,7 @@ export function AdminView(): JSX.Element {
       <Tokens />
       <Service />
       <Diagnosis />
+      <Configuration />
       <Update />
       <Backup />
       <Actions />

@@ -17,7 +17,7 @@ const actionColumns: readonly Column<AdministrationAction>[] = [
   { head: say.details, cell: ({ args }) => detailsOf(args) },
   {
     head: say.outcome,
-    cell: ({ outcome }) => <span class={`badge ${outcome === 'done' ? 'good' : 'warn'}`}>{outcome}</span>,
+    cell: ({ outcome }) => <span class={`badge ${/^done\b/.test(outcome) ? 'good' : 'warn'}`}>{outcome}</span>,
   },
 ];
 

@@ -9,6 +9,7 @@ import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
 import { adminRoutes } from './admin.ts';
 import { adminAuditRoutes } from './admin-audit.ts';
+import { adminConfigurationRoutes } from './admin-configuration.ts';
 import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
@@ -33,6 +34,7 @@ const all = [
   importRoutes,
   adminRoutes,
   adminAuditRoutes,
+  adminConfigurationRoutes,
 ];
 
 export function routesWith(parts: RouteParts): readonly Route[] {

@@ -1,7 +1,7 @@
 /** The shapes of administration: tokens, the doctor's findings. Pure. */
 import { Type } from '@sinclair/typebox';
-import { tokenSpec } from '../../../admin/verbs.ts';
-import { choice, count, exact, jsonObject, orNull, page, time } from './shapes.ts';
+import { configurationText, tokenSpec } from '../../../admin/verbs.ts';
+import { choice, count, exact, jsonObject, orNull, page, redacted, time } from './shapes.ts';
 
 const state = choice(['ok', 'warning', 'failed', 'skipped'], 'That of the worst finding.');
 
@@ -15,7 +15,39 @@ export const ActionsQuery = exact({
   reads: Type.Optional(choice(['true', 'false'], 'true: also what only read. Default: false.')),
 });
 
+/** A secret may have been typed into the text. */
+export const ConfigurationBody = exact(configurationText, { [redacted]: true });
+export const ConfigurationHash = exact({ hash: configurationText.hash });
+const configurationKeys = (description: string) =>
+  Type.Array(Type.String(), { description, examples: [['log.commit_ms']] });
+
 export const adminComponents = {
+  Configuration: exact({
+    file: Type.String({ examples: ['/etc/lineside/lineside.toml'] }),
+    text: Type.String({ description: 'The file; <hidden N> in place of what may be a secret.' }),
+    hash: Type.String({ description: 'Of the text. A change names it.' }),
+    hidden: count('How many parts are hidden.'),
+    hasPrevious: Type.Boolean({ description: 'There is a file of before the last change, to be put back.' }),
+  }),
+  ConfigurationChange: exact({
+    file: Type.String({ examples: ['/etc/lineside/lineside.toml'] }),
+    hash: Type.String({ description: 'hash of the new text.' }),
+    isChanged: Type.Boolean({ description: 'It differs from the file of before.' }),
+    faults: Type.Array(
+      exact({
+        path: Type.String({ description: "Key or section; '' if the line is no TOML.", examples: ['log.commit_ms'] }),
+        line: orNull(Type.Integer({ minimum: 1 }), 'null: in no line of the text.'),
+        message: Type.String(),
+      }),
+      { description: 'Every fault. With one, nothing is changed.' },
+    ),
+    warnings: Type.Array(Type.String(), { description: 'Old names of keys.' }),
+    live: configurationKeys('Changed keys that apply at once.'),
+    hub: configurationKeys('Changed keys that the hub restarts for.'),
+    restart: configurationKeys('Changed keys that need a restart of the service.'),
+    unused: configurationKeys('Changed keys that count for nothing, since systemd opens the sockets.'),
+    isReloaded: Type.Boolean({ description: 'The service was asked to read the file.' }),
+  }),
   AdministrationAction: exact({
     id: Type.Integer(),
     at: time('When it began.'),
@@ -24,7 +56,8 @@ export const adminComponents = {
     verb: Type.String({ examples: ['tokens.add'] }),
     args: jsonObject('What belongs to the verb.'),
     outcome: Type.String({
-      description: '"done", or why not: "failed: CODE", "aborted: …" or "interrupted".',
+      description:
+        '"done", with the keys that a change of the configuration changed; or why not: "failed: CODE", "aborted: …" or "interrupted".',
       examples: ['done'],
     }),
   }),
