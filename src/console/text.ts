@@ -726,6 +726,7 @@ export const text = {
     saving: 'Saving…',
     data: 'Data',
     dataHint: 'A JSON object',
+    controlCharacter: 'Control character',
     reasonHint: 'It is kept with the version.',
     notJson: 'This is JSON, but no object: { … }',
     unsavedRecords: 'Not saved: ',

@@ -6,7 +6,13 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import puppeteer, { type Browser, type ElementHandle, type HTTPRequest, type Page } from 'puppeteer-core';
+import puppeteer, {
+  type Browser,
+  type ElementHandle,
+  type HTTPRequest,
+  type KeyInput,
+  type Page,
+} from 'puppeteer-core';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { ROOT, temporaryDirectory } from '../e2e/daemon.ts';
 
@@ -41,6 +47,8 @@ export interface Opened {
   /** The text of each element that the selector finds, whether it can be seen or not. */
   texts(selector: string): Promise<string[]>;
   fill(name: string | RegExp, text: string): Promise<void>;
+  /** The text of a field, or of an editor if it is short enough to be drawn whole. */
+  valueOf(name: string | RegExp): Promise<string>;
   /** Goes to a view, by the part of its address after the path. */
   show(hash: string): Promise<void>;
   /** From now on, requests to such an address are `take`'s to answer, to continue, or to keep. */
@@ -186,10 +194,12 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
     texts: (selector) => page.$$eval(selector, (all) => all.map((one) => (one as HTMLElement).innerText)),
     async fill(name, text) {
       const field = await find('field', name);
-      await field.evaluate((element) => {
-        (element as HTMLInputElement).focus();
-        (element as HTMLInputElement).select();
+      const isEditor = await field.evaluate((element) => {
+        (element as HTMLElement).focus();
+        if (element.shadowRoot === null) (element as HTMLInputElement).select();
+        return element.shadowRoot !== null;
       });
+      if (isEditor) await pressWithControl(page, 'a');
       await page.keyboard.press('Backspace');
       await page.keyboard.type(text);
     },
@@ -201,6 +211,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       await page.setRequestInterception(true);
       page.on('request', (request) => void (url.test(request.url()) ? take(request) : request.continue()));
     },
+    valueOf: async (name) => (await find('field', name)).evaluate(shownValue),
     async choose(name, value) {
       await (await find('field', name)).select(value);
     },
@@ -219,6 +230,12 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
     },
     faults,
   };
+}
+
+export async function pressWithControl({ keyboard }: Page, key: KeyInput): Promise<void> {
+  await keyboard.down('Control');
+  await keyboard.press(key);
+  await keyboard.up('Control');
 }
 
 /** Not the browser driver's own waiting, which builds functions from text in the page: its policy forbids that, and stays. */
@@ -247,7 +264,8 @@ function findByRole(role: string, source: string, flags: string): Element | unde
   const selectors: Readonly<Record<string, string>> = {
     button: 'button',
     link: 'a[href]',
-    field: 'input, select, textarea',
+    // Not one that an editor is about to replace.
+    field: 'input, select, textarea:not(.loading), .code',
     heading: 'h1, h2, h3',
     listbox: '[role=listbox]',
   };
@@ -261,6 +279,12 @@ function findByRole(role: string, source: string, flags: string): Element | unde
   return [...scope.querySelectorAll<HTMLElement>(selectors[role] ?? role)].find(
     (element) => element.checkVisibility() && !element.matches(':disabled') && whole.test(nameOf(element)),
   );
+}
+
+/** Runs in the page. */
+function shownValue(field: Element): string {
+  if (field.shadowRoot === null) return (field as HTMLInputElement).value;
+  return [...field.shadowRoot.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\n');
 }
 
 /** Runs in the page. */

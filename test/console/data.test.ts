@@ -3,11 +3,12 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
+import type { HTTPRequest } from 'puppeteer-core';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from '../e2e/daemon.ts';
 import { HubApi } from '../e2e/hub-api.ts';
 import { create, dictionary, expect, update } from '../e2e/hub-support.ts';
-import { assertAccessible, browserMissing, closePages, LIMIT_MS } from './browser.ts';
+import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened, pressWithControl } from './browser.ts';
 import { type Product, startProduct } from './product.ts';
 
 /** What a user of the interface may try in a record, a title, a key: shown as text, never run. */
@@ -115,7 +116,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.sees('built in May');
     await opened.click('button', 'Change…');
     // Its fields arrive after the dialog.
-    await until('the focus on its first field', async () => (await opened.focused()) === 'textarea: Data', LIMIT_MS);
+    await until('the focus on its first field', async () => (await opened.focused()) === 'div: Data', LIMIT_MS);
     await opened.fill('Data', '{"name": "Hall", "floor": 2}');
     await opened.click('button', 'Save');
     await opened.sees('Version 2 is saved');
@@ -134,7 +135,7 @@ describe('the console: data', { skip: browserMissing }, () => {
   test('a form by the schema is filled in by keyboard; the fault of the box is at its field; what it does not show is kept', async () => {
     const opened = await product.enter('clerk', '#/data/site.tanks');
     const { page } = opened;
-    const data = (): Promise<string> => page.$eval('dialog textarea.mono', (one) => one.value);
+    const data = (): Promise<string> => opened.valueOf('Data');
     await opened.click('button', 'New record…');
     await opened.find('button', 'Form');
     assert.equal(await opened.focused(), 'input: Business key');
@@ -169,6 +170,53 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.click('button', 'Save');
     await opened.find('heading', 'tank 1');
     await opened.sees(/"litres": 151\b/, '.dump');
+  });
+
+  test('the JSON editor marks each fault at its line, undoes, and is left with Tab', async () => {
+    const phone = { width: 390, height: 844, dark: true };
+    const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa', phone);
+    const { page } = opened;
+    const marks = (wanted: RegExp): Promise<unknown> =>
+      until(`marks ${wanted}`, async () => wanted.test((await marksOf(opened)).join('\n')), LIMIT_MS);
+    await opened.click('button', 'Change…');
+    await opened.click('button', 'JSON');
+    const before = await opened.valueOf('Data');
+    await opened.fill('Data', '{"name": "",\n"floor": 1.50\n}');
+    await page.keyboard.press('Tab');
+    assert.equal(await opened.focused(), 'input: Reason');
+    await page.keyboard.press('Enter');
+    await opened.sees(/Line 1: \/data\/name must[\s\S]*Line 2: \/data\/floor must be integer/, 'dialog .problem');
+    await marks(/^1\n2\nLine 1: .data.name must.*\nLine 2: .data.floor must be integer$/);
+    await assertAccessible(opened, 'JSON editor with faults of the box');
+    await opened.tabTo('div: Data', true);
+    await pressWithControl(page, 'End');
+    await page.keyboard.type(' x');
+    await marks(/^3\nLine 3: .*JSON/);
+    await assertAccessible(opened, 'JSON editor with a fault of its syntax');
+    for (let presses = 0; presses < 10; presses += 1) await pressWithControl(page, 'z');
+    assert.equal(await opened.valueOf('Data'), before);
+    await page.keyboard.press('Escape');
+    await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
+  });
+
+  test('while the JSON editor is not loaded, a plain field is in its place; nothing that is typed there is lost', async () => {
+    const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
+    const { page } = opened;
+    const asked: HTTPRequest[] = [];
+    await opened.intercept(/json-editor/, (request) => (asked.push(request) === 1 ? request.abort() : undefined));
+    await opened.click('button', 'Change…');
+    await opened.click('button', 'JSON');
+    await opened.fill('Data', '{"name": "Typed", "floor": 1.50}');
+    await opened.click('button', 'Form');
+    assert.equal(await opened.valueOf('Name (required)'), 'Typed');
+    await opened.click('button', 'JSON');
+    await until('another request for the editor', async () => asked[1], LIMIT_MS);
+    await page.focus('dialog textarea.loading');
+    await page.keyboard.type(' ');
+    await asked[1]?.continue();
+    await page.waitForNetworkIdle();
+    assert.equal(await opened.valueOf('Data'), '{"name": "Typed", "floor": 1.50} ');
+    assert.equal(await page.$('dialog .code'), null);
   });
 
   test('an administrator makes a dictionary; a draft of its schema is reviewed and published, and the form follows it; its scope is widened', async () => {
@@ -228,8 +276,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.sees('Discard what was typed?', 'dialog');
     await opened.click('button', 'Keep editing');
     await opened.misses('Discard what was typed?', 'dialog');
-    const key = await opened.find('field', 'Business key');
-    assert.equal(await key.evaluate((one) => (one as HTMLInputElement).value), 'half typed');
+    assert.equal(await opened.valueOf('Business key'), 'half typed');
     await page.keyboard.press('Escape');
     await opened.click('button', 'Discard');
     await until('the dialog to close', async () => (await page.$('dialog')) === null, LIMIT_MS);
@@ -238,8 +285,7 @@ describe('the console: data', { skip: browserMissing }, () => {
   test('what was typed is offered again after another view and a reload, until it is discarded; nothing stays after sign-out', async () => {
     const opened = await product.enter('clerk', '#/data/site.rooms/room%2012%2Fa');
     const kept = 'Text that was typed here is not saved.';
-    const data = async (): Promise<unknown> =>
-      (await opened.find('field', 'Data')).evaluate((one) => (one as HTMLTextAreaElement).value);
+    const data = (): Promise<string> => opened.valueOf('Data');
     await opened.click('button', 'Change…');
     await opened.click('button', 'JSON');
     const before = await data();
@@ -350,3 +396,16 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.misses('csv 2', '.table');
   });
 });
+
+/** The lines that the JSON editor marks, and what a screen reader is told of them. */
+function marksOf({ page }: Opened): Promise<string[]> {
+  return page.$eval('dialog .code', ({ shadowRoot }) => {
+    const all = (selector: string): Element[] => [...(shadowRoot?.querySelectorAll(selector) ?? [])];
+    const topOf = (one: Element): number => Math.round(one.getBoundingClientRect().top);
+    // A line without a mark has no element beside its number.
+    const tops = all('.cm-gutter-lint .cm-gutterElement:has(.cm-lint-marker-error)').map(topOf);
+    const marked = all('.cm-lineNumbers .cm-gutterElement').filter((one) => tops.includes(topOf(one)));
+    const about = shadowRoot?.getElementById('about')?.textContent ?? '';
+    return [...marked.map((one) => one.textContent), ...(about.match(/Line \d.*?(?=$| Line \d)/g) ?? [])];
+  });
+}

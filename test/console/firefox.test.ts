@@ -3,13 +3,15 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import Long from 'long';
 import { until } from '../../src/shared/base/wait.fixture.ts';
-import { assertAccessible, closePages, firefoxMissing, openPage } from './browser.ts';
+import { HubApi } from '../e2e/hub-api.ts';
+import { dictionary } from '../e2e/hub-support.ts';
+import { assertAccessible, closePages, firefoxMissing, openPage, pressWithControl } from './browser.ts';
 import { logRaw, openSimulated, type Product, signIn, startProduct } from './product.ts';
 
 describe('the console in Firefox', { skip: firefoxMissing }, () => {
   afterEach(closePages);
 
-  test('every view is shown and accessible, the log is live, and a packet is sent', async () => {
+  test('every view is shown and accessible, the log is live, a packet is sent, and a record is typed as JSON', async () => {
     const product = await startProduct();
     await openSimulated(product.box);
     const opened = await openPage(product.url, { browser: 'firefox', width: 390, height: 844 });
@@ -36,6 +38,25 @@ describe('the console in Firefox', { skip: firefoxMissing }, () => {
       await opened.find('heading', view);
       await assertAccessible(opened, view);
     }
+    // A selection in a shadow root is its own, too.
+    const { page } = opened;
+    await dictionary(new HubApi(product.box.address, product.tokens.chief), 'site.rooms', 'PUBLIC');
+    await opened.show('#/data/site.rooms');
+    await opened.click('button', 'New record…');
+    await opened.fill('Business key', 'hall');
+    await opened.fill('Data', '{"floor": 1.50');
+    await page.keyboard.press('Tab');
+    assert.equal(await opened.focused(), 'input: Reason');
+    await opened.tabTo('div: Data', true);
+    await pressWithControl(page, 'a');
+    await page.keyboard.press('Backspace');
+    assert.equal(await opened.valueOf('Data'), '');
+    await pressWithControl(page, 'z');
+    await pressWithControl(page, 'End');
+    await page.keyboard.type(', "name": "Hall"}');
+    await assertAccessible(opened, 'JSON editor');
+    await opened.click('button', 'Save');
+    await opened.sees(/"floor": 1\.5,\s*"name": "Hall"/, '.dump');
   });
 });
 

@@ -18,6 +18,7 @@ import {
   LIMIT_MS,
   type Opened,
   openPage,
+  pressWithControl,
 } from './browser.ts';
 import {
   lastingPort,
@@ -357,9 +358,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await withShift(opened, () => page.keyboard.press('ArrowUp'));
     await opened.sees('2 rows selected', '.log-selection');
     await assertAccessible(opened, 'selected rows');
-    await page.keyboard.down('Control');
-    await page.keyboard.press('c');
-    await page.keyboard.up('Control');
+    await pressWithControl(page, 'c');
     await opened.sees('Copied', '.log-selection');
     assert.match(await pasted(opened), /RX 63 6f 70 79 20 32 {2}copy 2 # noted ?\S+ \S+ RX .* {2}copy 3 # noted$/);
 

@@ -4,7 +4,7 @@ import { afterEach, before, describe, test } from 'node:test';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { temporaryDirectory } from '../e2e/daemon.ts';
 import { type NamedPty, namedPty } from '../e2e/pty.ts';
-import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened } from './browser.ts';
+import { assertAccessible, browserMissing, closePages, LIMIT_MS, type Opened, pressWithControl } from './browser.ts';
 import { lastingPort, type Product, startProduct } from './product.ts';
 
 const EVIL = '"><img src=x onerror="globalThis.evil=1">';
@@ -87,9 +87,7 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await clickRow(opened, 'a link');
     assert.deepEqual(await harmOf(opened), ['nothing ran', 0]);
     assert.deepEqual([await page.title(), (await page.browser().pages()).length], [title, pages]);
-    await page.keyboard.down('Control');
-    await page.keyboard.press('c');
-    await page.keyboard.up('Control');
+    await pressWithControl(page, 'c');
     await page.keyboard.press('Tab');
     await page.keyboard.press('ArrowUp');
     await gets('\x03\t\x1b[A');

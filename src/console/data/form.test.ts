@@ -162,7 +162,7 @@ describe('the faults of the box', () => {
     const json = '{\n  "a b": {\n    "x": 1},\n  "tags": ["a",\n    3], "a": 1}';
     // The key is not in the text.
     assert.deepEqual(
-      linedFaults(problem, json, '/data')?.reasons.map((one) => /^Line (\d)/.exec(one)?.[1] ?? one),
+      linedFaults(problem, json, '/data').problem?.reasons.map((one) => /^Line (\d)/.exec(one)?.[1] ?? one),
       ['1', '2', '3', '5', '5', problem.reasons[5], '2', '1'],
     );
     const nested = {
@@ -172,10 +172,14 @@ describe('the faults of the box', () => {
     const schema = '{"x": 1,\n"properties": {\n"a/b": {\n"type": 1}}}';
     const lined = linedFaults(nested, schema, '/schema');
     assert.deepEqual(
-      [lined?.detail, lined?.reasons],
+      [lined.problem?.detail, lined.problem?.reasons],
       ['', nested.reasons.map((one, at) => `Line ${[4, 1][at]}: ${one}`)],
     );
-    assert.equal(linedFaults(problem, '{', '/data'), problem);
+    assert.deepEqual(
+      lined.lines,
+      nested.reasons.map((fault, at) => ({ line: [4, 1][at], fault })),
+    );
+    assert.deepEqual(linedFaults(problem, '{', '/data'), { lines: [], problem });
   });
 
   it('stay together if there is no form', () => {

@@ -4,6 +4,7 @@
  */
 import { type PlacedFaults, type Problem, placedFaults } from '../problem.ts';
 import { text } from '../text.ts';
+import type { LineFault } from './import-file.ts';
 import { elementsOf, isInteger, isNumber, lineOf, membersOf, withMember } from './json-text.ts';
 import { objectFault } from './record.ts';
 import type { SchemaField } from './schema.ts';
@@ -158,19 +159,29 @@ const pathOf = (pointer: string): readonly string[] =>
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
 
-/** For a text instead of a form: each reason with its line. `at`: the pointer to the text in the request. */
-export function linedFaults(problem: Problem | undefined, json: string, at: string): Problem | undefined {
-  if (problem === undefined || problem.reasons.length === 0 || objectFault(json) !== '') return problem;
-  const reasons = problem.reasons.map((reason) => {
-    if (!reason.startsWith(at)) return reason;
-    const words = reason.slice(at.length).split(' ').slice(0, MAX_NAME_WORDS);
-    // A name may have spaces: the longest that is in the text is meant.
-    const lines = words.map((_, last) => lineOf(json, pathOf(words.slice(0, last + 1).join(' '))));
-    const { line } = lines.findLast(({ isFound }) => isFound) ?? lines[0] ?? { line: 1 };
-    return say.atLine(line, reason);
-  });
+export interface LinedFaults {
+  /** Of the text, by its lines. */
+  readonly lines: readonly LineFault[];
+  /** Each reason, with its line if it is of the text. */
+  readonly problem: Problem | undefined;
+}
+
+/** For a text instead of a form. `at`: the pointer to the text in the request. */
+export function linedFaults(problem: Problem | undefined, json: string, at: string): LinedFaults {
+  if (problem === undefined || problem.reasons.length === 0 || objectFault(json) !== '') return { lines: [], problem };
+  const faults = problem.reasons.map((fault) => ({ line: lineAt(json, fault, at), fault }));
+  const reasons = faults.map(({ line, fault }) => (line === 0 ? fault : say.atLine(line, fault)));
   // The detail repeats a single reason, or counts them.
-  return { ...problem, detail: '', reasons };
+  return { lines: faults.filter(({ line }) => line > 0), problem: { ...problem, detail: '', reasons } };
+}
+
+/** 0: the reason is of another part of the request. */
+function lineAt(json: string, reason: string, at: string): number {
+  if (!reason.startsWith(at)) return 0;
+  const words = reason.slice(at.length).split(' ').slice(0, MAX_NAME_WORDS);
+  // A name may have spaces: the longest that is in the text is meant.
+  const lines = words.map((_, last) => lineOf(json, pathOf(words.slice(0, last + 1).join(' '))));
+  return (lines.findLast(({ isFound }) => isFound) ?? lines[0])?.line ?? 1;
 }
 
 function pointersOf(fields: readonly SchemaField[], at: string): readonly string[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { elementsOf, membersOf, withMember } from './json-text.ts';
+import { elementsOf, membersOf, syntaxFaultAt, withMember } from './json-text.ts';
 
 describe('one member of a JSON text', () => {
   it('is changed; all else stays letter by letter', () => {
@@ -64,5 +64,19 @@ describe('one member of a JSON text', () => {
   it('is found in a text that is as deep as a text can be', () => {
     const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
     assert.equal(membersOf(`{"a":${deep},"b":1}`).get('b'), '1');
+  });
+});
+
+describe('the place of a fault in a text', () => {
+  it('is where the parser of a browser says', () => {
+    const json = '{"a": 1,\n"b" 2}';
+    const at = json.indexOf('2');
+    assert.throws(
+      () => JSON.parse(json),
+      ({ message }: Error) => syntaxFaultAt(json, message) === at,
+    );
+    const ofFirefox = "JSON.parse: expected ':' after property name in object at line 2 column 5 of the JSON data";
+    assert.equal(syntaxFaultAt(json, ofFirefox), at);
+    assert.equal(syntaxFaultAt(json, 'Unexpected end of JSON input'), undefined);
   });
 });

@@ -33,6 +33,16 @@ export function lineOf(json: string, path: readonly string[]): { readonly line: 
   return { line: json.slice(0, from).split('\n').length, isFound: depth === path.length };
 }
 
+/** Where a text is no JSON, by the message of a browser's own parser; undefined: it does not say. */
+export function syntaxFaultAt(json: string, message: string): number | undefined {
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  if (position !== undefined) return Number(position);
+  const [, line, column] = /at line (\d+) column (\d+)/.exec(message) ?? [];
+  if (line === undefined) return undefined;
+  const before = json.split('\n').slice(0, Number(line) - 1);
+  return before.reduce((sum, one) => sum + one.length + 1, 0) + Number(column) - 1;
+}
+
 function innerOf(json: string, part: string): Pick<Member, 'start' | 'end'> | undefined {
   const first = json[afterSpace(json, 0)];
   if (first === '{') return scan(json).findLast(({ name }) => name === part);

@@ -192,7 +192,7 @@ export function focusHeading(): void {
 /** The first field of a dialog. None if the dialog asks before something is destroyed: there Enter must not confirm. */
 function firstField(dialog: HTMLDialogElement): HTMLElement | undefined {
   if (dialog.querySelector('.danger[type=submit]') !== null) return undefined;
-  const fields = dialog.querySelectorAll<HTMLElement>(':is(input, select, textarea):enabled');
+  const fields = dialog.querySelectorAll<HTMLElement>(':is(input, select, textarea):enabled, .code');
   return [...fields].find((field) => field.checkVisibility());
 }
 

@@ -15,6 +15,7 @@ import {
   shownOf,
   undeclared,
 } from '../../data/form.ts';
+import type { LineFault } from '../../data/import-file.ts';
 import { membersOf } from '../../data/json-text.ts';
 import { dictionaryPath, objectFault } from '../../data/record.ts';
 import { fieldsOf, type SchemaField } from '../../data/schema.ts';
@@ -23,6 +24,7 @@ import { text } from '../../text.ts';
 import { useLoaded } from '../loading.ts';
 import { Button, Field, Select, TextField } from '../parts.tsx';
 import { useKept } from '../session.ts';
+import { JsonField } from './json-field.tsx';
 
 const say = text.data;
 
@@ -38,6 +40,8 @@ interface Editing {
   readonly editor: Editor;
   readonly onEditor: (editor: Editor) => void;
   readonly faults: Faults;
+  /** Those in the text. */
+  readonly lines: readonly LineFault[];
 }
 
 /** A form by the schema of a dictionary. `others`: pointers of its fields beside those of the data. */
@@ -54,6 +58,7 @@ export function useSchemaForm(
   // In the text there is no field that a fault could stand at.
   const shown = editor === 'form' ? (fields ?? []) : [];
   const { at, rest } = formFaults(problem, shown, others);
+  const lined = shown.length > 0 ? { problem: rest, lines: [] } : linedFaults(rest, value, '/data');
   const form = useRef<HTMLDivElement>(null);
   // Together with the fault: a key press after it is meant for the field.
   useLayoutEffect(() => {
@@ -61,9 +66,9 @@ export function useSchemaForm(
   }, [problem]);
   return {
     at,
-    rest: shown.length > 0 ? rest : linedFaults(rest, value, '/data'),
+    rest: lined.problem,
     form,
-    editing: { fields, editor, onEditor, faults: at } satisfies Editing,
+    editing: { fields, editor, onEditor, faults: at, lines: lined.lines } satisfies Editing,
   };
 }
 
@@ -78,8 +83,11 @@ export function DataEditor(
   const { fields, editor, value, onChange, faults } = props;
   if (fields === undefined) return <p class="note">{text.parts.loading}</p>;
   const broken = objectFault(value);
-  if (fields.length === 0)
-    return <JsonField label={say.data} hint={say.dataHint} fault={props.fault} value={value} onChange={onChange} />;
+  const { fault, lines } = props;
+  const json = (
+    <JsonField label={say.data} hint={say.dataHint} fault={fault} faults={lines} value={value} onChange={onChange} />
+  );
+  if (fields.length === 0) return json;
   return (
     <>
       <div class="buttons" role="group" aria-label={say.form.editorsOf}>
@@ -92,9 +100,7 @@ export function DataEditor(
           />
         ))}
       </div>
-      {editor === 'json' && (
-        <JsonField label={say.data} hint={say.dataHint} fault={props.fault} value={value} onChange={onChange} />
-      )}
+      {editor === 'json' && json}
       {editor === 'form' && broken !== '' && <p class="note fault">{say.form.broken(broken)}</p>}
       {editor === 'form' && broken === '' && (
         <ObjectFields fields={fields} value={value} at="/data" faults={faults} onChange={onChange} />
@@ -223,28 +229,4 @@ function ListField(props: Omit<LinesProps, 'value'> & { field: SchemaField; show
     onChange(next);
   };
   return <LinesField {...common} value={isSame ? typed : shown} onChange={type} />;
-}
-
-export function JsonField(props: {
-  label: string;
-  hint: string;
-  fault: string;
-  value: string;
-  onChange: (value: string) => void;
-}): JSX.Element {
-  return (
-    <Field label={props.label} hint={props.hint} fault={props.fault}>
-      {(attributes) => (
-        <textarea
-          {...attributes}
-          class="mono"
-          rows={8}
-          autoCapitalize="off"
-          spellcheck={false}
-          value={props.value}
-          onInput={(event) => props.onChange(event.currentTarget.value)}
-        />
-      )}
-    </Field>
-  );
 }

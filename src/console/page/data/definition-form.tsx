@@ -9,7 +9,7 @@ import type { Api } from '../api.ts';
 import { useDoing } from '../loading.ts';
 import { Dialog, Form, ReasonField, Select, TextField } from '../parts.tsx';
 import { useSession } from '../session.ts';
-import { JsonField } from './data-editor.tsx';
+import { JsonField } from './json-field.tsx';
 import { useTyping } from './unsaved-text.tsx';
 
 const say = text.data.definition;
@@ -39,6 +39,7 @@ export function DefinitionForm(props: {
   const [tried, setTried] = useState(false);
   const doing = useDoing();
   const { at, rest } = formFaults(doing.problem, [], ['/name', '/title', '/scope']);
+  const lined = linedFaults(rest, schema, '/schema');
   const fault = before !== undefined || schema.trim() === '' ? '' : objectFault(schema);
   const asksToConfirm = before !== undefined && isWider(scope, before.scope);
   const submit = (): void => {
@@ -58,7 +59,7 @@ export function DefinitionForm(props: {
       onClose={props.onClose}
     >
       <Form
-        doing={{ ...doing, problem: linedFaults(rest, schema, '/schema') }}
+        doing={{ ...doing, problem: lined.problem }}
         action={text.data.save}
         acting={text.data.saving}
         onSubmit={submit}
@@ -85,6 +86,7 @@ export function DefinitionForm(props: {
             label={say.schema}
             hint={say.schemaHint}
             fault={tried ? fault : ''}
+            faults={lined.lines}
             value={schema}
             onChange={(typed) => typing.change({ schema: typed })}
           />

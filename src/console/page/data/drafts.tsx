@@ -9,7 +9,7 @@ import { text } from '../../text.ts';
 import { useDoing, usePaged } from '../loading.ts';
 import { Button, Dialog, Done, Dump, Form, focusHeading, Items, ReasonDialog, ReasonField } from '../parts.tsx';
 import { useSession } from '../session.ts';
-import { JsonField } from './data-editor.tsx';
+import { JsonField } from './json-field.tsx';
 import { UnsavedNote, useTyping } from './unsaved-text.tsx';
 
 const say = text.data.drafts;
@@ -143,6 +143,7 @@ function DraftForm(props: {
   const [tried, setTried] = useState(false);
   const doing = useDoing();
   const fault = objectFault(schema);
+  const lined = linedFaults(doing.problem, schema, '/schema');
   const submit = (): void => {
     setTried(true);
     if (fault !== '') return;
@@ -156,7 +157,7 @@ function DraftForm(props: {
   return (
     <Dialog title={say.makeTitle} typed={typing.isTyped} onDiscard={typing.forget} onClose={props.onClose}>
       <Form
-        doing={{ ...doing, problem: linedFaults(doing.problem, schema, '/schema') }}
+        doing={{ ...doing, problem: lined.problem }}
         action={text.data.save}
         acting={text.data.saving}
         onSubmit={submit}
@@ -166,6 +167,7 @@ function DraftForm(props: {
           label={say.schema}
           hint={say.schemaHint}
           fault={tried ? fault : ''}
+          faults={lined.lines}
           value={schema}
           onChange={(typed) => typing.change({ schema: typed })}
         />
