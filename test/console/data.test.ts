@@ -219,8 +219,8 @@ describe('the console: data', { skip: browserMissing }, () => {
     assert.equal(await page.$('dialog .code'), null);
   });
 
-  test('an administrator makes a dictionary; a draft of its schema is reviewed and published, and the form follows it; its scope is widened', async () => {
-    const opened = await product.enter('chief', '#/data');
+  test('an administrator makes a dictionary; drafts of its schema are rejected, withdrawn, and published, and the form follows; its scope is widened', async () => {
+    const opened = await product.enter('chief', '#/data', { width: 390, height: 844 });
     await opened.click('button', 'New dictionary…');
     await opened.fill('Name', 'Site Keys');
     await opened.fill('Title', EVIL);
@@ -234,23 +234,30 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.fill('Schema', '');
     await opened.click('button', 'Save');
     await opened.find('heading', 'site.keys');
+    // Two that others proposed; one of them is in review.
+    const drafts = '/api/v1/dictionaries/site.keys/drafts';
+    for (const id of [1, 2]) assert.equal((await expect(201, api.post(drafts, { schema })))['id'], id);
+    await expect(200, api.post(`${drafts}/1/request-review`, {}));
     await opened.click('summary', 'Schema and drafts');
     await opened.sees('The dictionary has no schema', 'details');
+    const take = async (draft: number, step: string, done: string): Promise<void> => {
+      await opened.click('button', `${step}…`);
+      await opened.find('heading', `Draft ${draft}: ${step}…`);
+      await opened.click('button', step);
+      await opened.sees(`Draft ${draft} is ${done}.`, 'details');
+    };
+    await take(1, 'Reject', 'rejected');
+    await take(2, 'Withdraw', 'withdrawn');
+    assert.deepEqual(await opened.texts('details .badge'), ['withdrawn', 'rejected']);
+    assert.deepEqual(await opened.texts('details .items button'), []);
     await opened.click('button', 'New draft…');
     await opened.fill('Schema', '{"properties": {"door": {"type": "string", "title": "Door"}}}');
     await assertAccessible(opened, 'draft of a schema');
     await opened.click('button', 'Save');
-    const steps = [
-      ['Request review', 'Draft 1 is in review.'],
-      ['Approve', 'Draft 1 is approved.'],
-      ['Publish', 'Draft 1 is the schema now.'],
-    ] as const;
-    for (const [step, done] of steps) {
-      await opened.click('button', `${step}…`);
-      await opened.find('heading', `Draft 1: ${step}…`);
-      await opened.click('button', step);
-      await opened.sees(done, 'details');
-    }
+    await opened.sees('Draft 3 is saved.', 'details');
+    await take(3, 'Request review', 'in review');
+    await take(3, 'Approve', 'approved');
+    await take(3, 'Publish', 'the schema now');
     await assertAccessible(opened, 'schema and drafts');
     await opened.click('button', 'New record…');
     await opened.find('field', 'Door');
@@ -259,6 +266,7 @@ describe('the console: data', { skip: browserMissing }, () => {
     await opened.choose('Scope', 'PUBLIC');
     await opened.click('button', 'Save');
     await opened.sees('cannot widen the scope', 'dialog .problem');
+    await assertAccessible(opened, 'scope of a dictionary that is to be widened');
     await opened.click('dialog input[type=checkbox]', '');
     await opened.click('button', 'Save');
     await opened.sees('PUBLIC', 'main .badge');
@@ -353,7 +361,7 @@ describe('the console: data', { skip: browserMissing }, () => {
   });
 
   test('a CSV file with a fault in line 3 is repaired, imported, and refused by the box at the line of the file', async () => {
-    const opened = await product.enter('clerk', '#/data/site.rooms', { width: 390, height: 780 });
+    const opened = await product.enter('clerk', '#/data/site.rooms', { width: 390, height: 844 });
     const file = join(temporaryDirectory(), 'rooms.csv');
     const cell = `"${EVIL.replaceAll('"', '""')}"`;
     const head = 'businessKey,name,floor,action\n';
