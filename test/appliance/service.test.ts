@@ -149,6 +149,49 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     await ready();
   });
 
+  test('the configuration is changed over HTTP in the sandbox of the helper: reloaded, with owner and mode, and put back', async () => {
+    const token = (await box.sh('lineside token add changer --role admin')).split('\n').at(-1) ?? '';
+    const file = '/etc/lineside/lineside.toml';
+    const ask = (...words: string[]) => box.sh(`/usr/lib/lineside/node /root/ask.mjs ${token} ${words.join(' ')}`);
+    writeFileSync(box.path('/root/ask.mjs'), ASK);
+    const before = await box.sh(`cat ${file}`);
+    const read = JSON.parse((await ask('GET', 'configuration')).slice('200 '.length)) as { text: string; hash: string };
+    assert.deepEqual([read.text.trimEnd(), /"hidden":0/.test(JSON.stringify(read))], [before, true]);
+    const [line, hub] = await pids();
+    const text = `${read.text}\n[kafka]\n[log]\n`
+      .replace(/^\[kafka\]$/m, '[kafka]\npartitions = 4')
+      .replace(/^\[log\]$/m, '[log]\ncommit_ms = 500\nqueue_bytes = "1MiB"')
+      .replace(/\n\[kafka\]\n\[log\]\n$/, '');
+    const body = (given: object) => `'${JSON.stringify(given).replaceAll("'", "'\\''")}'`;
+    // The hub restarts for it, after the answer.
+    const changed = await ask('PUT', 'configuration', body({ hash: read.hash, text }));
+    assert.match(
+      changed,
+      /^200 .*"live":\["log.commit_ms"\],"hub":\["kafka.partitions"\],"restart":\["log.queue_bytes"\],"unused":\[\],"isReloaded":true/,
+    );
+    await until('another hub', async () => !['0', hub].includes((await pids())[1]));
+    await ready();
+    assert.equal((await pids())[0], line);
+    assert.equal(await box.sh(`stat --format="%a %U:%G" ${file} ${file}.previous`), '644 root:root\n644 root:root');
+    await box.until(
+      'the restart to be named',
+      'systemctl show --value --property=StatusText lineside | grep "RESTART NEEDED for log.queue_bytes"',
+    );
+    const own = text.replace('/etc/lineside/tls/server.crt', '/etc/passwd');
+    const { hash } = JSON.parse((await ask('GET', 'configuration')).slice('200 '.length)) as { hash: string };
+    assert.match(
+      await ask('PUT', 'configuration', body({ hash, text: own })),
+      /^422 .*tls\.cert_file: names a place on the box/,
+    );
+    assert.match(await ask('POST', 'configuration/undo', body({ hash })), /^200 .*"isReloaded":true/);
+    assert.equal(await box.sh(`cat ${file}`), before);
+    await box.until(
+      'no restart to be needed',
+      '! systemctl show --value --property=StatusText lineside | grep "RESTART NEEDED"',
+    );
+    await ready();
+  });
+
   test('a process that hangs is killed by its watchdog and started again', async () => {
     // A stopped process does not die of the first signal; systemd waits this long for that.
     dropIn(box, 'lineside.service', '[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n', 'hurry');
