@@ -1080,6 +1080,7 @@ export const text = {
       title: 'Service',
       about: 'A restart closes the port for some seconds. Bytes that arrive meanwhile are lost.',
       restart: 'Restart the service…',
+      needed: (keys: string) => `Changed in the configuration, and applied by a restart: ${keys}`,
       restartTitle: 'Restart the service',
       restartAction: 'Restart',
       restarting: 'The service restarts. The page connects again automatically.',

@@ -47,6 +47,7 @@ function rig(dir: string): Rig {
     logger,
     version: '9.9.9',
     configurationRefused: () => '',
+    restartNeeded: () => '',
     stage: (text) => void stages?.push(text),
     ending: ending.signal,
     restart: (why) => void restarts?.push(why),

@@ -65,7 +65,8 @@ function healthReportOf({ log, owner, servers }: Built): HealthReport {
   return { checks, status };
 }
 
-async function build({ config, logger, version, configurationRefused, stage }: ServiceStart, onStop: OnStop) {
+async function build(start: ServiceStart, onStop: OnStop) {
+  const { config, logger, version, configurationRefused, restartNeeded, stage } = start;
   const clock = systemClock;
   const release = await holdDataDirectory(config.data.dir, 'line');
   onStop({ what: 'lock', stop: async () => release() });
@@ -113,7 +114,16 @@ async function build({ config, logger, version, configurationRefused, stage }: S
   await resume(owner, memory, config, logger);
 
   stage('opening gRPC');
-  const servers = await startGrpcServers({ config, line: owner, log, clock, logger, version, configurationRefused });
+  const servers = await startGrpcServers({
+    config,
+    line: owner,
+    log,
+    clock,
+    logger,
+    version,
+    configurationRefused,
+    restartNeeded,
+  });
   const stopServers = async (): Promise<void> => {
     // A failure is reported by the port's own step.
     const grace = clock.timer(SEND_GRACE_MS, () => void stopPort().catch(() => undefined));

@@ -25,11 +25,13 @@ export interface Reloaded {
   readonly isGood: boolean;
   /** To stand beside the status. */
   readonly remark: string;
+  /** Changed keys that apply only after a restart; '': none. */
+  readonly restart: string;
   /** Why the process is to end, so that it is started again; '': it continues. */
   readonly endsFor: string;
 }
 
-const asBefore: Reloaded = { isGood: true, remark: '', endsFor: '' };
+const asBefore: Reloaded = { isGood: true, remark: '', restart: '', endsFor: '' };
 
 /** `who`: of the process in the log, "hub " or ''. */
 function reloader(
@@ -38,13 +40,16 @@ function reloader(
   apply: (after: Loaded) => Promise<Reloaded> | Reloaded,
 ) {
   let refused = '';
+  let restart = '';
   return {
     /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
     refused: () => refused,
+    restartNeeded: () => restart,
     reload: async (): Promise<Reloaded> => {
       try {
         const reloaded = await apply(read());
         refused = '';
+        ({ restart } = reloaded);
         return reloaded;
       } catch (error) {
         refused = placesOf(error);
@@ -52,7 +57,7 @@ function reloader(
         for (const fault of reasons.length > 0 ? reasons : [message])
           logger.error(`${who}configuration fault`, { fault });
         logger.error(`${who}the configuration is faulty: the old one stays in use`, hint === '' ? {} : { hint });
-        return { isGood: false, remark: FAULTY, endsFor: '' };
+        return { isGood: false, remark: FAULTY, restart, endsFor: '' };
       }
     },
   };
@@ -79,7 +84,7 @@ export function lineReloader(options: ReloadOptions, take: (config: Config) => P
     const restart = [...new Set([...notTaken, ...plan.restart])].join(' ');
     if (restart === '') return asBefore;
     logger.warn('changed keys need a restart of the service', { keys: restart });
-    return { ...asBefore, remark: `RESTART NEEDED for ${restart}` };
+    return { ...asBefore, restart, remark: `RESTART NEEDED for ${restart}` };
   });
 }
 

@@ -168,7 +168,7 @@ async function ownHub(configFile: string | undefined): Promise<[string, ...strin
   return [process.execPath, ...process.execArgv, main, ...CHILD_ARGUMENTS, ...config];
 }
 
-interface Start extends Omit<ServiceStart, 'config' | 'configurationRefused'> {
+interface Start extends Omit<ServiceStart, 'config' | 'configurationRefused' | 'restartNeeded'> {
   readonly asked: Asked;
 }
 
@@ -181,7 +181,12 @@ async function startHub({ asked, ...how }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startHub: run } = await import('../hub/hub-process.ts');
   const reloader = hubReloader({ ...asked, logger: how.logger });
-  const hub = await run({ ...how, config, configurationRefused: reloader.refused });
+  const hub = await run({
+    ...how,
+    config,
+    configurationRefused: reloader.refused,
+    restartNeeded: reloader.restartNeeded,
+  });
   const { addresses, healthReport } = hub;
   const step: StopStep = { what: 'hub', stop: () => hub.stop(), limitMs: OUTER_LIMIT_MS };
   const stopMs = config.outbox.stopGraceMs + STOP_MS;
@@ -192,7 +197,12 @@ async function startLine({ asked, ...how }: Start): Promise<Running> {
   const { config } = asked.loaded;
   const { startLine: run, endThreads } = await import('../line/line-process.ts');
   const reloader = lineReloader({ ...asked, logger: how.logger }, (changed) => line.configure(changed));
-  const line = await run({ ...how, config, configurationRefused: reloader.refused });
+  const line = await run({
+    ...how,
+    config,
+    configurationRefused: reloader.refused,
+    restartNeeded: reloader.restartNeeded,
+  });
   const { addresses, healthReport } = line;
   const steps: StopStep[] = [{ what: 'line', stop: () => line.stop(), limitMs: OUTER_LIMIT_MS }];
   const hub = await startHubChild(asked, how.logger);

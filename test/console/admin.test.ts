@@ -189,6 +189,10 @@ describe('the console: administration', { skip: browserMissing }, () => {
       /was changed\.\s+Applies at once: log\.commit_ms\s+Needs a restart of the service: serial\.line\.parity/,
     );
     assert.equal(readFileSync(configFile, 'utf8'), after);
+    const needed = 'applied by a restart: serial.line.parity';
+    await opened.misses(needed);
+    process.kill(product.box.linePid, 'SIGHUP');
+    await opened.sees(needed);
     await opened.click('button', 'Refresh');
     await opened.sees(/chief\s+configuration\.change\s+chars: \d+\s+done: log\.commit_ms serial\.line\.parity/);
 
@@ -196,6 +200,8 @@ describe('the console: administration', { skip: browserMissing }, () => {
     await opened.click('button', 'Put it back');
     await opened.misses('takes the place of the present one');
     assert.equal(readFileSync(configFile, 'utf8'), before);
+    process.kill(product.box.linePid, 'SIGHUP');
+    await opened.misses(needed);
     assert.ok(!readFileSync(join(dir, 'state/audit.jsonl'), 'utf8').includes('hunter2'));
   });
 });

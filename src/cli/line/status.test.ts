@@ -197,6 +197,7 @@ describe('the status in words', () => {
     },
     version: '1.2.3',
     configurationRefused: 'log.commit_ms, line 7',
+    restartNeeded: 'data.dir log.queue_bytes',
   });
 
   it('says all that matters, in words', () => {
@@ -208,6 +209,7 @@ describe('the status in words', () => {
       /^Losses +the port was lost 1 time and came back 1 time$/m,
       /^Driver +frame 2, overrun 0/m,
       /^Log +NOT BEING KEPT, ids 1001 to 2345 \(at most 1,345 entries\)/m,
+      /^Configuration +RESTART NEEDED for data\.dir log\.queue_bytes$/m,
       /123 entries \(4,567 bytes\) not stored: disk full/,
       /^Configuration +REFUSED at the last reload, the one of before is in use: log\.commit_ms, line 7$/m,
       /^Service +lineside 1\.2\.3/m,

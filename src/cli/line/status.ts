@@ -92,6 +92,7 @@ export function statusText(status: lineside.v1.LineStatus, width: number, more: 
   if (status.log != null) rows.push(...logRows(status.log));
   if (status.clock != null) rows.push(...clockRows(status.clock));
   rows.push(...faultRows('', status.configurationRefused, status.listenerFault));
+  if (status.restartNeeded !== '') rows.push(['Configuration', `RESTART NEEDED for ${safeText(status.restartNeeded)}`]);
   const { version, uptimeMs, residentBytes, subscribers } = status;
   const memory = `${byteSize(residentBytes)} of memory, ${counted(subscribers, 'subscriber')}`;
   rows.push(['Service', `lineside ${safeText(version)}, up ${spanText(uptimeMs)}, ${memory}`]);

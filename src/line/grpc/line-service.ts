@@ -22,7 +22,7 @@ import type { LineServer } from './wire.ts';
 export function lineService(
   parts: ServiceContext,
   version: string,
-  faults: () => Pick<ServiceFacts, 'configurationRefused' | 'listenerFault'>,
+  faults: () => Pick<ServiceFacts, 'configurationRefused' | 'restartNeeded' | 'listenerFault'>,
 ): ServiceImplementation<typeof LineServer> {
   const { line, hold, log, clock, errorMapper } = parts;
   const startedMs = clock.monoMs();
@@ -134,7 +134,14 @@ const flowControls = [FLOW_CONTROL_NONE, FLOW_CONTROL_RTS_CTS, FLOW_CONTROL_XON_
 
 type ServiceFacts = Pick<
   lineside.v1.LineStatus.$Properties,
-  'uptimeMs' | 'version' | 'residentBytes' | 'subscribers' | 'holder' | 'configurationRefused' | 'listenerFault'
+  | 'uptimeMs'
+  | 'version'
+  | 'residentBytes'
+  | 'subscribers'
+  | 'holder'
+  | 'configurationRefused'
+  | 'restartNeeded'
+  | 'listenerFault'
 >;
 
 function lineStatus(

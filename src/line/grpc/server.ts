@@ -41,6 +41,8 @@ interface GrpcServerOptions {
   readonly version: string;
   /** What the last reload found wrong with the configuration; '' or missing: nothing. */
   readonly configurationRefused?: () => string;
+  /** Changed keys that apply only after a restart; '' or missing: none. */
+  readonly restartNeeded?: () => string;
 }
 
 export type GrpcServers = Awaited<ReturnType<typeof startGrpcServers>>;
@@ -72,6 +74,7 @@ export async function startGrpcServers(parts: GrpcServerOptions) {
   const faults = (): readonly string[] => [...listeners.faults, identity?.fault ?? ''].filter((fault) => fault !== '');
   const beyond = lineService(services, parts.version, () => ({
     configurationRefused: parts.configurationRefused?.() ?? '',
+    restartNeeded: parts.restartNeeded?.() ?? '',
     listenerFault: faults().join('; '),
   }));
   let certificates: CertificateRoles = config.auth;

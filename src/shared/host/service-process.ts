@@ -11,6 +11,8 @@ export interface ServiceStart {
   readonly version: string;
   /** The keys or lines with a fault that the last reload found; '': the file was accepted. */
   readonly configurationRefused: () => string;
+  /** Changed keys that the last reload could not apply; '': none. */
+  readonly restartNeeded: () => string;
   readonly stage: (text: string) => void;
   /** Aborted when the process was asked to stop, also during its start. */
   readonly ending: AbortSignal;

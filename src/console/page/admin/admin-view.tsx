@@ -5,6 +5,7 @@ import type { AddedToken, DoctorReport, TokenEntry } from '../../../shared/gen/h
 import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
+import { LineContext } from '../line-status.tsx';
 import { useDoing, usePaged } from '../loading.ts';
 import { Button, Dialog, Done, Form, Heading, ProblemBox, Section, TextField } from '../parts.tsx';
 import { saveBlob } from '../save-file.ts';
@@ -181,6 +182,7 @@ function RevokeDialog(props: { name: string; onRevoked: () => void; onClose: () 
 
 function Service(): JSX.Element {
   const { api } = useSession();
+  const needed = useContext(LineContext)?.value?.restartNeeded ?? '';
   const doing = useDoing();
   const [isAsking, setAsking] = useState(false);
   const [done, setDone] = useState('');
@@ -194,6 +196,7 @@ function Service(): JSX.Element {
   return (
     <Section title={say.service.title} actions={ask}>
       <p class="note">{say.service.about}</p>
+      {needed !== '' && <p class="fault">{say.service.needed(needed.replaceAll(' ', ', '))}</p>}
       <Done>{done}</Done>
       {isAsking && (
         <Dialog title={say.service.restartTitle} onClose={() => setAsking(false)}>
