@@ -11,6 +11,8 @@ export interface Column<T> {
   readonly isName?: true;
   /** Numbers stand right-aligned, digit below digit. */
   readonly isNumber?: true;
+  /** Short words of a list, which are not broken. */
+  readonly isWord?: true;
 }
 
 interface Selection<T> {
@@ -57,7 +59,7 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
         <thead>
           <tr>
             {selection !== undefined && (
-              <th scope="col">
+              <th scope="col" class="select">
                 <span class="unseen">{text.table.select}</span>
               </th>
             )}
@@ -83,10 +85,11 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
   );
 }
 
-function Cell<T>({ column: { head, cell, isName, isNumber }, item }: { column: Column<T>; item: T }): JSX.Element {
+function Cell<T>({ column, item }: { column: Column<T>; item: T }): JSX.Element {
+  const { head, cell, isName, isNumber, isWord } = column;
   if (isName) return <th scope="row">{cell(item)}</th>;
   return (
-    <td data-head={head} class={isNumber && 'number'}>
+    <td data-head={head} class={(isNumber && 'number') || (isWord && 'word')}>
       {cell(item)}
     </td>
   );

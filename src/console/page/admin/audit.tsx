@@ -12,8 +12,8 @@ const say = text.administration.audit;
 
 const actionColumns: readonly Column<AdministrationAction>[] = [
   { head: say.at, cell: ({ at }) => instantText(at), isName: true },
-  { head: say.actor, cell: ({ caller }) => caller },
-  { head: say.action, cell: ({ verb }) => verb },
+  { head: say.actor, isWord: true, cell: ({ caller }) => caller },
+  { head: say.action, isWord: true, cell: ({ verb }) => verb },
   { head: say.details, cell: ({ args }) => detailsOf(args) },
   {
     head: say.outcome,
@@ -21,8 +21,10 @@ const actionColumns: readonly Column<AdministrationAction>[] = [
   },
 ];
 
-function detailsOf(args: AdministrationAction['args']): string {
+/** Without what is not set. */
+function detailsOf(args: Readonly<Record<string, unknown>>): string {
   return Object.entries(args)
+    .filter(([, value]) => value !== null && value !== '')
     .map(([name, value]) => `${name}: ${[value].flat().map(wordOf).join(', ')}`)
     .join('; ');
 }
@@ -54,10 +56,10 @@ export function Actions(): JSX.Element {
 
 const auditColumns: readonly Column<AuditRecord>[] = [
   { head: say.at, cell: ({ at }) => instantText(at), isName: true },
-  { head: say.actor, cell: ({ actor }) => actor },
-  { head: say.action, cell: ({ action }) => action },
+  { head: say.actor, isWord: true, cell: ({ actor }) => actor },
+  { head: say.action, isWord: true, cell: ({ action }) => action },
   { head: say.subject, cell: ({ subject }) => subject },
-  { head: say.details, cell: ({ details }) => JSON.stringify(details) },
+  { head: say.details, cell: ({ details }) => detailsOf(details) },
 ];
 
 export function Audit(): JSX.Element {
