@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { hexText, visibleText } from '../shared/log-formats/byte-text.ts';
+import { hexText, visibleColumns, visibleText } from '../shared/log-formats/byte-text.ts';
 import { bytesOfHex, bytesOfText, dumpLines, fromBase64, type Typed } from './bytes.ts';
 
 const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -68,6 +68,21 @@ describe('typed input', () => {
     assert.match(hex(bytesOfHex('48 6g')), /"g" is not a hex digit/);
     assert.match(hex(bytesOfHex('48 6')), /"6" is not whole bytes/);
     assert.match(hex(bytesOfHex('0x')), /not whole bytes/);
+  });
+
+  it('fills no more columns than are counted, one for each Latin letter', () => {
+    const parts = fc.constantFrom(0, 9, 65, 92, 0x80, 0xa0, 0xa9, 0xb0, 0xc2, 0xc3, 0xe2, 0xe6, 0xed, 0xf0, 0xf4, 0xff);
+    fc.assert(
+      fc.property(
+        fc.array(parts).map((bytes) => Uint8Array.from(bytes)),
+        (bytes) => {
+          const length = [...visibleText(bytes)].length;
+          assert.ok(visibleColumns(bytes) >= length && visibleColumns(bytes) <= 2 * length);
+        },
+      ),
+    );
+    const columns = (text: string): number => visibleColumns(new TextEncoder().encode(text));
+    assert.deepEqual([columns('A\u00e9\u0416\\'), columns('\u6c34'), columns('\u00a0\t')], [5, 2, 10]);
   });
 
   it('can be copied from the log and sent again, whatever the bytes are', () => {

@@ -2,8 +2,19 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { visibleText } from '../shared/log-formats/byte-text.ts';
-import { LineBuffer, type LineRow, MAX_LINE_BYTES } from './lines.ts';
-import { type EntryRow, type GapRow, MAX_LINES, type Row, RowBuffer } from './rows.ts';
+import { cutsOf, LineBuffer, MAX_LINE_BYTES } from './lines.ts';
+import {
+  type EntryRow,
+  everything,
+  filterFor,
+  type GapRow,
+  type LineEvent,
+  type LineRow,
+  MAX_LINES,
+  type Row,
+  RowBuffer,
+  withEvents,
+} from './rows.ts';
 
 type Shown = LineRow | GapRow;
 
@@ -68,6 +79,31 @@ describe('lines of the log', () => {
     const rows = [entry(1, 'a\r'), entry(2, 'b', 'tx'), gap(3, 4), entry(5, '\nc'), entry(6, 'd', 'tx')];
     assert.deepEqual(seen(rows), ['rx a\\r', 'tx b', 'gap', 'rx \\n', 'rx c', 'tx d']);
     assert.deepEqual(seen(rx('a', 'b', 'c', 'd'), [0, 2, 2, 9]), ['rx ab', 'rx cd']);
+  });
+
+  it('stand around the events that interrupt them; exclusive use does not', () => {
+    const event = (afterEntryId: number, kind: LineEvent['kind']): LineEvent => {
+      return { id: 1, afterEntryId, timestampMs: 0, clock: 'known', kind, by: '', detail: '' };
+    };
+    const events = [event(1, 'holdBegun'), event(2, 'lost'), event(2, 'back')];
+    assert.deepEqual(cutsOf(events), [2, 2]);
+    const rows = rx('a\nb', 'c\nd', 'e');
+    const between = withEvents(linesOf(rows, cutsOf(events)), events, rows, true);
+    const words = between.map((row) => (row.kind === 'event' ? row.event.kind : shown([row as LineRow])[0]));
+    assert.deepEqual(words, ['rx a\\n', 'rx bc\\n', 'holdBegun', 'rx d', 'lost', 'back', 'rx e']);
+    const ids = between.map(({ id }) => id);
+    assert.deepEqual(
+      ids,
+      [...new Set(ids)].sort((one, other) => one - other),
+    );
+  });
+
+  it('are found by what stands over the end of an entry, and by direction', () => {
+    const lines = linesOf([...rx('Temp 2', '1.5\r', '\nTemp 22'), entry(4, 'temp 21.5', 'tx')]);
+    const found = (wanted: object): string[] => shown(lines.filter(filterFor({ ...everything, ...wanted }).matches));
+    assert.deepEqual(found({ text: 'temp 21.5' }), ['rx Temp 21.5\\r\\n', 'tx temp 21.5']);
+    assert.deepEqual(found({ text: '35 0d 0a', as: 'hex' }), ['rx Temp 21.5\\r\\n']);
+    assert.deepEqual(found({ dir: 'tx' }), ['tx temp 21.5']);
   });
 
   it('have one note: an entry with a note begins a line, and is one if it has no bytes', () => {

@@ -3,23 +3,17 @@
  * other direction continues its line, which stands where its first byte is. CR, LF and CR LF end a line. A gap, and an event
  * that interrupts the line, end the lines of both directions. Pure.
  */
-import { type EntryRow, firstIdOf, type GapRow, lineEndsOf, MAX_LINES, type Row } from './rows.ts';
-
-export interface LineRow {
-  readonly kind: 'line';
-  /** The entry of its first byte, and that byte's place in the entry as a fraction below a half: lines are in the order of their ids. */
-  readonly id: number;
-  /** The entry of its last byte. */
-  readonly lastId: number;
-  readonly dir: 'rx' | 'tx';
-  /** Of its first byte. */
-  readonly timestampMs: number;
-  readonly clock: EntryRow['clock'];
-  readonly bytes: Uint8Array;
-  /** How many of the bytes are its end; 0: it was cut, or more of it may come. */
-  readonly endBytes: 0 | 1 | 2;
-  readonly note: string;
-}
+import { visibleColumns } from '../shared/log-formats/byte-text.ts';
+import {
+  type EntryRow,
+  firstIdOf,
+  type GapRow,
+  type LineEvent,
+  type LineRow,
+  lineEndsOf,
+  MAX_LINES,
+  type Row,
+} from './rows.ts';
 
 /** A line without an end is cut here, at a whole character: a chunk of the port is as long. */
 export const MAX_LINE_BYTES = 4_096;
@@ -149,6 +143,7 @@ export class LineBuffer {
       bytes,
       endBytes,
       note: at === 0 ? entry.note : '',
+      columns: visibleColumns(bytes),
     };
     return { line, index: this.#lines.push(line) - 1 };
   }
@@ -158,7 +153,7 @@ export class LineBuffer {
     const bytes = new Uint8Array(tail.line.bytes.length + part.length);
     bytes.set(tail.line.bytes);
     bytes.set(part, tail.line.bytes.length);
-    tail.line = { ...tail.line, lastId, bytes, endBytes };
+    tail.line = { ...tail.line, lastId, bytes, endBytes, columns: visibleColumns(bytes) };
     this.#lines[tail.index] = tail.line;
     return part.length;
   }
@@ -185,4 +180,9 @@ function partOf(bytes: Uint8Array, at: number, had: number, maxBytes: number, ha
     if (length >= maxBytes && !isInside) return { to, endBytes: 0, isOver: true };
   }
   return { to: bytes.length, endBytes: 0, isOver: false };
+}
+
+/** The entries after which no line continues: what is sent and received afterwards belongs to another connection. */
+export function cutsOf(events: readonly LineEvent[]): readonly number[] {
+  return events.filter(({ kind }) => !kind.startsWith('hold')).map(({ afterEntryId }) => afterEntryId);
 }

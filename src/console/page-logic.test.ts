@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { countText, durationText, instantText, percentText, plural, sizeText, timeText } from './format.ts';
 import { problemFrom, problemOf } from './problem.ts';
-import { drawnRows, isAtEnd, scrollToShow } from './rows.ts';
 import { hashOf, placeOf, rightsOf, withQuery } from './views.ts';
 
 describe('numbers and times', () => {
@@ -81,24 +80,5 @@ describe('problems', () => {
     });
     assert.equal(problemOf(502, '<html>').title, 'The box answered with status 502');
     assert.equal(problemFrom(new TypeError('Failed to fetch')).title, 'The box does not answer');
-  });
-});
-
-describe('a long list', () => {
-  it('draws what is in sight and a little more', () => {
-    assert.deepEqual(drawnRows(5_000, 50, 0, 500), { from: 0, to: 18 });
-    assert.deepEqual(drawnRows(5_000, 50, 100_000, 500), { from: 1_992, to: 2_018 });
-    assert.deepEqual(drawnRows(3, 50, 0, 500), { from: 0, to: 3 });
-    assert.deepEqual(drawnRows(0, 50, 0, 500), { from: 0, to: 0 });
-    // The list has become shorter than where it was scrolled to.
-    assert.deepEqual(drawnRows(3, 50, 10_000, 500), { from: 3, to: 3 });
-  });
-
-  it('scrolls as far as a row needs to be seen', () => {
-    assert.equal(scrollToShow(3, 50, 100, 200), 100);
-    assert.equal(scrollToShow(1, 50, 100, 200), 50);
-    assert.equal(scrollToShow(8, 50, 100, 200), 250);
-    assert.equal(isAtEnd(796.5, 200, 1_000), true);
-    assert.equal(isAtEnd(700, 200, 1_000), false);
   });
 });

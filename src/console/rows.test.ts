@@ -4,6 +4,7 @@ import {
   type EntryRow,
   filterFor,
   type LineEvent,
+  MAX_LINES,
   MAX_ROWS,
   olderRows,
   type Row,
@@ -30,7 +31,7 @@ describe('the rows that the page holds', () => {
     assert.deepEqual([buffer.rows.length, buffer.firstId, buffer.lastId], [MAX_ROWS, 50_000 - MAX_ROWS + 1, 50_000]);
   });
 
-  it('are bounded in bytes, one row stays in any case', () => {
+  it('are bounded in bytes and in ends of lines, one row stays in any case', () => {
     const buffer = new RowBuffer(100, 10);
     buffer.append([entry(1, '1234'), entry(2, '1234'), entry(3, '1234')]);
     assert.deepEqual(ids(buffer), [2, 3]);
@@ -38,6 +39,9 @@ describe('the rows that the page holds', () => {
     assert.deepEqual(ids(buffer), [4]);
     buffer.append([entry(5, 'x')]);
     assert.deepEqual(ids(buffer), [5]);
+    const lines = new RowBuffer(100, 100, 3);
+    lines.append([entry(1, 'a\r\nb\r'), entry(2, '\n'), entry(3, '\r')]);
+    assert.deepEqual(ids(lines), [2, 3]);
   });
 
   it('have no entry twice', () => {
@@ -93,13 +97,13 @@ describe('the filter', () => {
 });
 
 /** A log of such ids, which is read as the box reads it. */
-function logOf(ids: readonly number[], bytesEach = 1) {
+function logOf(ids: readonly number[], bytesEach = 1, byte = 0) {
   const asked: string[] = [];
   const read = async (after: number, limit: number, take: (row: Row) => void): Promise<void> => {
     asked.push(`${after}+${limit}`);
     const found = ids.filter((id) => id > after).slice(0, limit);
     for (const id of found) {
-      const bytes = new Uint8Array(bytesEach);
+      const bytes = new Uint8Array(bytesEach).fill(byte);
       take({ kind: 'entry', id, dir: 'rx', timestampMs: 0, clock: 'known', bytes, note: '' });
     }
   };
@@ -148,6 +152,8 @@ describe('older rows', () => {
   it('are fewer where they are large, and still without a hole', async () => {
     const { older } = logOf(range(1, 20), 1024 * 1024);
     assert.deepEqual(await older(21), range(17, 20));
+    const lines = logOf(range(1, 20), MAX_LINES / 8, 10);
+    assert.deepEqual(await lines.older(21), range(17, 20));
   });
 });
 

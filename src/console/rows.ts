@@ -37,12 +37,34 @@ export type Row = EntryRow | GapRow;
 /** Something that happened to the line, between the entries. */
 interface EventRow {
   readonly kind: 'event';
-  /** Behind that of the entry before it, and before the next one's. */
+  /** Behind those of the entry before it and of the lines that begin there, and before the next one's. */
   readonly id: number;
   readonly event: LineEvent;
 }
 
-export type ShownRow = Row | EventRow;
+/** A line of text, of one entry or of several. */
+export interface LineRow {
+  readonly kind: 'line';
+  /** The entry of its first byte, and that byte's place in the entry as a fraction below a half: lines are in the order of their ids. */
+  readonly id: number;
+  /** The entry of its last byte. */
+  readonly lastId: number;
+  readonly dir: 'rx' | 'tx';
+  /** Of its first byte. */
+  readonly timestampMs: number;
+  readonly clock: EntryRow['clock'];
+  readonly bytes: Uint8Array;
+  /** How many of the bytes are its end; 0: it was cut, or more of it may come. */
+  readonly endBytes: 0 | 1 | 2;
+  readonly note: string;
+  /** Of a terminal, that its text fills at most. */
+  readonly columns: number;
+}
+
+/** The bytes of one direction, in one of the forms in which they are shown. */
+export type BytesRow = EntryRow | LineRow;
+
+export type ShownRow = BytesRow | GapRow | EventRow;
 
 export const MAX_ROWS = 5_000;
 /** Limit of the entries' bytes: entries of 64 KiB each would be 300 MB of a phone's memory. */
@@ -129,7 +151,7 @@ export class RowBuffer {
 
   #count(row: Row | undefined, times: 1 | -1): void {
     this.#bytes += times * sizeOf(row);
-    if (row?.kind === 'entry') this.#lines += times * lineEndsOf(row.bytes);
+    this.#lines += times * linesIn(row);
   }
 }
 
@@ -140,6 +162,10 @@ export function firstIdOf(row: Row | undefined): number {
 
 function sizeOf(row: Row | undefined): number {
   return row?.kind === 'entry' ? row.bytes.length : 0;
+}
+
+function linesIn(row: Row | undefined): number {
+  return row?.kind === 'entry' ? lineEndsOf(row.bytes) : 0;
 }
 
 /** CR, LF and CR LF: each is one. */
@@ -158,7 +184,7 @@ const EVENTS_AT_ONE_PLACE = 4_096;
  * `endsLog`: no entry is behind the last one, so that what happened since then belongs there.
  */
 export function withEvents(
-  rows: readonly Row[],
+  rows: readonly (BytesRow | GapRow)[],
   events: readonly LineEvent[],
   held: readonly Row[],
   endsLog: boolean,
@@ -174,12 +200,12 @@ export function withEvents(
       const event = wanted[next];
       if (event === undefined || event.afterEntryId >= id) return;
       if (event.afterEntryId !== wanted[next - 1]?.afterEntryId) same = 1;
-      shown.push({ kind: 'event', id: event.afterEntryId + same / EVENTS_AT_ONE_PLACE, event });
+      shown.push({ kind: 'event', id: event.afterEntryId + (1 + same / EVENTS_AT_ONE_PLACE) / 2, event });
       next += 1;
     }
   };
   for (const row of rows) {
-    eventsBefore(row.id);
+    eventsBefore(Math.floor(row.id));
     shown.push(row);
   }
   eventsBefore(Number.POSITIVE_INFINITY);
@@ -200,17 +226,17 @@ export interface Filter {
   /** Why the typed text is no pattern; '' if it is one. With a fault everything of the direction is shown. */
   readonly fault: string;
   readonly narrows: boolean;
-  readonly matches: (row: Row) => boolean;
+  readonly matches: (row: BytesRow | GapRow) => boolean;
 }
 
-/** Text is found whatever the case of its ASCII letters; a search does not reach over the end of an entry. */
+/** Text is found whatever the case of its ASCII letters; a search does not reach over the end of a row. */
 export function filterFor({ dir, text, as }: Wanted): Filter {
   const typed = as === 'hex' ? bytesOfHex(text) : bytesOfText(text);
   const fault = 'fault' in typed ? typed.fault : '';
   const needle = 'bytes' in typed ? typed.bytes : new Uint8Array();
   const folded = as === 'text' ? needle.map(lower) : needle;
   /** Rows that were searched are not searched again with every new entry: the page holds megabytes. */
-  const known = new WeakMap<Row, boolean>();
+  const known = new WeakMap<BytesRow, boolean>();
   const finds = needle.length === 0 ? () => true : (bytes: Uint8Array) => includes(bytes, folded, as === 'text');
   return {
     fault,
@@ -244,37 +270,6 @@ function lower(byte: number): number {
   return byte >= 65 && byte <= 90 ? byte + 32 : byte;
 }
 
-// Which rows are drawn: those in sight and a few on each side.
-
-export interface Drawn {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** Rows beyond each edge of the view, so that a quick finger does not see an empty list. */
-const BEYOND = 8;
-
-export function drawnRows(count: number, rowPx: number, scrollPx: number, viewPx: number): Drawn {
-  const first = Math.floor(scrollPx / rowPx) - BEYOND;
-  const last = Math.ceil((scrollPx + viewPx) / rowPx) + BEYOND;
-  const from = Math.max(0, Math.min(first, count));
-  return { from, to: Math.max(from, Math.min(last, count)) };
-}
-
-/** Screens of fractional scale round to whole pixels. */
-const SLACK_PX = 4;
-
-export function isAtEnd(scrollPx: number, viewPx: number, wholePx: number): boolean {
-  return scrollPx + viewPx >= wholePx - SLACK_PX;
-}
-
-/** The scroll position that shows a row; the current one if the row is in sight. */
-export function scrollToShow(index: number, rowPx: number, scrollPx: number, viewPx: number): number {
-  const top = index * rowPx;
-  if (top < scrollPx) return top;
-  return top + rowPx > scrollPx + viewPx ? top + rowPx - viewPx : scrollPx;
-}
-
 // The rows right before those that are shown. Ids have holes without a word of it: a power cut leaves up to 16,384 unused
 // ones, and the entries before them are found by halving.
 
@@ -285,16 +280,19 @@ export type ReadRows = (after: number, limit: number, take: (row: Row) => void) 
 export const PAGE_ENTRIES = 500;
 /** Held of them: 500 entries of the largest size would be more than a phone's memory. */
 const PAGE_BYTES = 4 * 1024 * 1024;
+/** Likewise: with a page before them, the rows that were shown first stay. */
+const PAGE_LINES = MAX_LINES / 2;
 
 /** The first rows of a page that fit. */
 export function pageTaker(): { readonly rows: readonly Row[]; readonly take: (row: Row) => void } {
   const rows: Row[] = [];
-  let bytes = 0;
+  let [bytes, lines] = [0, 0];
   return {
     rows,
     take(row) {
       bytes += sizeOf(row);
-      if (bytes <= PAGE_BYTES || rows.length === 0) rows.push(row);
+      lines += linesIn(row);
+      if ((bytes <= PAGE_BYTES && lines <= PAGE_LINES) || rows.length === 0) rows.push(row);
     },
   };
 }
@@ -313,7 +311,7 @@ export async function olderRows(read: ReadRows, firstId: number, firstStored: nu
 async function rowsBefore(read: ReadRows, before: number, firstId: number, floor: number): Promise<readonly Row[]> {
   const after = Math.max(floor, before - PAGE_ENTRIES - 1);
   if (after >= before - 1) return [];
-  const kept = new RowBuffer(2 * PAGE_ENTRIES, PAGE_BYTES);
+  const kept = new RowBuffer(2 * PAGE_ENTRIES, PAGE_BYTES, PAGE_LINES);
   await read(after, PAGE_ENTRIES, (row) => row.id < firstId && kept.append([row]));
   return kept.rows;
 }

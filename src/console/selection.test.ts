@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { LineBuffer } from './lines.ts';
 import type { EntryRow, ShownRow } from './rows.ts';
 import {
   copiedText,
   everyRow,
+  holds,
   isSelected,
   MAX_COPIED,
   moved,
@@ -72,6 +74,20 @@ describe('a selection of rows', () => {
   });
 });
 
+describe('the rows of an entry', () => {
+  it('are itself, or the lines with some of its bytes', () => {
+    const all = [entry(1, 'a'), entry(2, 'x', { dir: 'tx' }), entry(3, 'b\nc\nd'), entry(4, 'e\n'), entry(5, 'f')];
+    const lines = new LineBuffer().update(all);
+    const found = (rows: readonly ShownRow[], id: number): number[] =>
+      rows.flatMap((row, at) => (holds(row, all[id - 1] ?? entry(0)) ? [at] : []));
+    assert.deepEqual(found(all, 3), [2]);
+    assert.deepEqual(
+      [1, 2, 3, 4, 5].map((id) => found(lines, id)),
+      [[0], [1], [0, 2, 3], [3], [4]],
+    );
+  });
+});
+
 describe('what is copied', () => {
   const mixed: readonly ShownRow[] = [
     entry(1, 'a\tß\r\n', { note: 'by hand', clock: 'corrected' }),
@@ -90,6 +106,19 @@ describe('what is copied', () => {
 
   it('is the bytes alone on request', () => {
     assert.equal(copiedText(mixed, 'hex', true), '61 09 c3 9f 0d 0a\n01\n');
+  });
+
+  it('is a line for each line of text, without its end', () => {
+    const lines = new LineBuffer().update([
+      entry(1, 'Temp 2'),
+      entry(2, '1.5\r\n\x01 end', { dir: 'rx' }),
+      entry(3, '?'),
+    ]);
+    assert.equal(copiedText(lines, 'lines', true), 'Temp 21.5\n\\x01 end?\n');
+    assert.match(
+      copiedText(lines, 'lines', false) ?? '',
+      /^2026-11-22 \d\d:00:01\.000 RX Temp 21\.5\n.*:02\.000 RX \\x01 end\?\n$/,
+    );
   });
 
   it('is whole, not cut as on the screen, and has a limit', () => {

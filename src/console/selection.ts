@@ -1,7 +1,7 @@
 /** Rows of the log that are selected, from one to another, and their text for the clipboard. Pure. */
 import { hexText, visibleText } from '../shared/log-formats/byte-text.ts';
 import { dayText, plural, timeText } from './format.ts';
-import type { ShownRow } from './rows.ts';
+import type { BytesRow, Row, ShownRow } from './rows.ts';
 import { text } from './text.ts';
 
 /** Ids of rows. A row that arrives or leaves changes no end of it. */
@@ -61,8 +61,15 @@ export function selectedRows(rows: readonly ShownRow[], selection: Selection | u
   return selection === undefined ? [] : rows.filter(({ id }) => isSelected(selection, id));
 }
 
-/** Which form of the bytes is shown, and copied. */
-export type LogView = 'both' | 'text' | 'hex';
+/** Whether a row that is shown is this one, or a line with some of its bytes. */
+export function holds(row: ShownRow, wanted: Row): boolean {
+  if (row.kind !== 'line') return row.id === wanted.id;
+  const isBetween = Math.floor(row.id) <= wanted.id && wanted.id <= row.lastId;
+  return isBetween && wanted.kind === 'entry' && wanted.dir === row.dir;
+}
+
+/** Which form of the bytes is shown, and copied. `lines`: of all entries as one text, the others: of each entry. */
+export type LogView = 'both' | 'lines' | 'text' | 'hex';
 
 /** A clipboard of so many characters is a page of a book library; some browsers stall at more. */
 export const MAX_COPIED = 8_000_000;
@@ -71,8 +78,8 @@ export const MAX_COPIED = 8_000_000;
 export function copiedText(rows: readonly ShownRow[], view: LogView, bytesOnly: boolean): string | undefined {
   let copied = '';
   for (const row of rows) {
-    const line = row.kind === 'entry' && bytesOnly ? bytesText(row.bytes, view) : bytesOnly ? '' : rowText(row, view);
-    if (row.kind === 'entry' || !bytesOnly) copied += `${line}\n`;
+    const hasBytes = row.kind === 'entry' || row.kind === 'line';
+    if (hasBytes || !bytesOnly) copied += `${hasBytes && bytesOnly ? bytesText(row, view) : rowText(row, view)}\n`;
     if (copied.length > MAX_COPIED) return undefined;
   }
   return copied;
@@ -85,10 +92,13 @@ function rowText(row: ShownRow, view: LogView): string {
   const when = `${dayText(timestampMs)} ${timeText(timestampMs)}${text.log.clockMarks[clock][0] || ' '}`;
   if (row.kind === 'event') return `${when}-- ${text.log.event(row.event)} --`;
   const note = row.note === '' ? '' : ` # ${row.note}`;
-  return `${when}${row.dir.toUpperCase()} ${bytesText(row.bytes, view)}${note}`;
+  return `${when}${row.dir.toUpperCase()} ${bytesText(row, view)}${note}`;
 }
 
-function bytesText(bytes: Uint8Array, view: LogView): string {
+function bytesText(row: BytesRow, view: LogView): string {
+  const { bytes } = row;
+  // The line of the copy is its end.
+  if (row.kind === 'line') return visibleText(bytes.subarray(0, bytes.length - row.endBytes));
   if (view !== 'both') return view === 'hex' ? hexText(bytes) : visibleText(bytes);
   return `${hexText(bytes)}  ${visibleText(bytes)}`;
 }

@@ -139,6 +139,7 @@ export const text = {
     title: 'Log',
     label: 'Log: ',
     entries: 'Log entries',
+    lines: 'Log lines',
     states: {
       live: 'Live',
       stale: 'No data',
@@ -162,9 +163,13 @@ export const text = {
     search: 'Search',
     as: 'As',
     show: 'Show',
-    views: { both: 'hex and text', text: 'text', hex: 'hex' },
+    views: { both: 'hex and text', lines: 'text lines', text: 'text', hex: 'hex' },
     someOf: (seen: string, all: string) => `${seen} of ${all}`,
-    newerRows: (count: string) => `${count} newer`,
+    row: 'row',
+    line: 'line',
+    newerEntry: 'newer entry',
+    newerEntries: 'newer entries',
+    lineEnd: ['\\r\\n', 'how the line ends; without this it is not complete, or was cut at 4,096 bytes'],
     legend: [
       ['?', 'the clock was not set'],
       ['~', 'its time was corrected later. Click and Shift+click select rows, Enter or a double click shows an entry.'],
@@ -245,7 +250,7 @@ export const text = {
     selection: {
       label: 'Selected rows',
       count: (rows: string) => `${rows} selected.`,
-      open: 'Show entry',
+      open: { entry: 'Show entry', line: 'Show line' },
       copy: 'Copy',
       copyBytes: 'Copy bytes',
       all: 'Select all',
@@ -282,6 +287,8 @@ export const text = {
     },
     entry: {
       title: (id: number) => `Entry ${id}`,
+      lineTitle: (first: number, last: number) =>
+        first === last ? `Line in entry ${first}` : `Line in entries ${first} to ${last}`,
       direction: 'Direction',
       time: 'Time',
       size: 'Size',

@@ -127,6 +127,11 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('5 matches in', 'dialog');
     await choose(4);
     await isShown(opened, 4);
+    await opened.choose('Show', 'lines');
+    await opened.click('button', 'Search all…');
+    await opened.sees('5 matches in', 'dialog');
+    await choose(2);
+    await opened.sees(`twin ${firstId + 1}`, '.log-row.active[aria-selected=true]');
 
     const colleague = await openPage(link);
     await signIn(colleague, product.tokens.watcher);
@@ -468,7 +473,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   test('the log is shown from a time on, in pages, by keyboard alone; then it is followed again', async () => {
     const noonMs = new Date(2035, 4, 6, 12).getTime();
     for (let second = 0; second < 600; second += 1) {
-      await logRaw(product.box, `second ${second}.`, 'rx', '', noonMs + second * 1_000);
+      await logRaw(product.box, `second ${second}.\n`, 'rx', '', noonMs + second * 1_000);
       lastId += 1;
     }
     const opened = await product.enter('watcher');
@@ -486,8 +491,12 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.misses('second 49.', '.rows');
     await opened.click('button', 'Newer');
     await rowCount(opened, 550);
+    await opened.choose('Show', 'lines');
+    await opened.sees('550 lines', '.count');
+    const top = await topRow(opened, 3_000);
     await opened.click('button', 'Older');
     await until('an older page', async () => (await countOf(opened)) > 550, LIMIT_MS);
+    assert.equal(await topRow(opened), top, 'the reader stays at the same line');
     await opened.click('button', 'Jump to…');
     await keyboard.type('01012036120000AM');
     await opened.click('button', 'Jump');
@@ -618,6 +627,19 @@ async function pasted(opened: Opened): Promise<string> {
   const text = await opened.page.$eval('.filters input', (one) => one.value);
   await opened.fill('Search', '');
   return text;
+}
+
+/** The row at the top of the list, and how much of it is above; after the list was scrolled there, if that is asked for. */
+async function topRow({ page }: Opened, scrollTop?: number): Promise<string> {
+  await page.$eval('.rows', (list, to) => to !== undefined && list.scrollTo({ top: to }), scrollTop);
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  return page.$eval('.rows', (list) => {
+    const top = list.getBoundingClientRect().top + list.clientTop;
+    const row = [...list.querySelectorAll<HTMLElement>('.log-row')].find(
+      (one) => one.getBoundingClientRect().bottom > top,
+    );
+    return `${row?.innerText} at ${Math.round((row?.getBoundingClientRect().top ?? 0) - top)}`;
+  });
 }
 
 function countOf(opened: Opened): Promise<number> {

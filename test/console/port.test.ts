@@ -244,6 +244,61 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('2 bytes: 41 42', '.preview');
   });
 
+  test('text lines: chunks are joined and split at their ends, sent and received apart; they wrap on a phone, are found, copied and kept', async () => {
+    const config = { portName: pty.portName, baudRate: 9_600, dataBits: 8, parity: 0, stopBits: 0 };
+    const open = async (): Promise<void> => assert.equal((await product.box.client.serial.open(config)).error, '');
+    await open();
+    const opened = await product.enter('technician', '', { width: 390, height: 844, touch: true });
+    const { page } = opened;
+    const says = async (text: string, seen: string): Promise<void> => {
+      await pty.write(Buffer.from(text));
+      await opened.sees(seen, '.rows');
+    };
+    await opened.click('button', 'Find…');
+    await opened.choose('Show', 'lines');
+    // Each is a chunk: the next one is sent when it is seen.
+    await says('Temp 2', 'Temp 2');
+    assert.equal((await product.box.client.serial.sendPacket({ payload: Buffer.from('PING\r') })).status, 0);
+    await opened.sees('TX PING\\r', '.rows');
+    await says('1.5\r', 'RX Temp 21.5\\r');
+    await says('\nno end', 'RX Temp 21.5\\r\\n');
+    await product.box.client.serial.close({});
+    await open();
+    await opened.sees(/no end[^]*Port closed[^]*Port opened/, '.rows');
+    await says(`${'0123456789'.repeat(30)}\x01\n`, '6789\\x01\\n');
+    assert.deepEqual((await linesShown(opened)).slice(-6), [
+      'RX Temp 21.5\\r\\n',
+      'TX PING\\r',
+      'RX no end',
+      'Port closed by local',
+      `Port opened by local: ${pty.portName}, 9600 baud, 8N1`,
+      `RX ${'0123456789'.repeat(30)}\\x01\\n`,
+    ]);
+    const { clientHeight, scrollHeight } = await page.$$eval('.log-row', (rows) => {
+      const { clientHeight, scrollHeight } = rows.at(-1) ?? { clientHeight: 0, scrollHeight: 0 };
+      return { clientHeight, scrollHeight };
+    });
+    assert.ok(clientHeight > 150 && scrollHeight <= clientHeight, `${scrollHeight} px in ${clientHeight} px`);
+    await assertAccessible(opened, 'text lines');
+
+    await opened.fill('Search', 'temp 21.5');
+    await opened.sees('1 of', '.count');
+    await page.$eval('.log-row', (row) => (row as HTMLElement).click());
+    await opened.click('button', 'Show line');
+    await opened.find('heading', /Line in entries \d+ to \d+/);
+    await opened.sees('Temp 21.', 'dialog');
+    await opened.click('button', 'Close');
+    await opened.click('button', 'Copy bytes');
+    await opened.sees('Copied', '.log-selection');
+    await opened.fill('Search', '');
+    await page.keyboard.press('v', { commands: ['Paste'] });
+    assert.equal(await page.$eval('.filters input', (one) => one.value), 'Temp 21.5');
+    await page.reload({ waitUntil: 'domcontentloaded' });
+    await opened.sees('1 of', '.count');
+    assert.deepEqual(await linesShown(opened), ['RX Temp 21.5\\r\\n']);
+    await product.box.client.serial.close({});
+  });
+
   test('on a phone the first entry is in the upper half; events stand between the entries; what is chosen is in the address or kept', async () => {
     const opened = await product.enter('technician', '', { width: 390, height: 844, touch: true });
     await opened.sees('Live', '#feed');
@@ -341,6 +396,11 @@ async function saveCommands({ url, tokens }: Product, version: number, items: re
   const body = JSON.stringify({ items });
   const answer = await fetch(new URL('/api/v1/line/commands', url), { method: 'PUT', headers, body });
   assert.equal(answer.status, 200, await answer.text());
+}
+
+/** What stands in the log, without the times. */
+async function linesShown(opened: Opened): Promise<string[]> {
+  return (await opened.texts('.log-row')).map((line) => line.replace(/^\S+ +/, ''));
 }
 
 async function focusIs(opened: Opened, wanted: string): Promise<void> {

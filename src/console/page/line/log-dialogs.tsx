@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { msOfLocalTime } from '../../../shared/base/instant.ts';
 import { dumpLines } from '../../bytes.ts';
 import { dayText, fieldText, plural, timeText } from '../../format.ts';
-import type { EntryRow, Row } from '../../rows.ts';
+import type { BytesRow, Row } from '../../rows.ts';
 import { text } from '../../text.ts';
 import { Dialog, Dump, Facts, TextField } from '../parts.tsx';
 
@@ -93,24 +93,28 @@ export function JumpDialog(props: {
   );
 }
 
-// One entry of the log, whole.
+// One entry or line of the log, whole.
 
 const MAX_LINES = 512;
 const words = text.log.entry;
 
-export function EntryDialog({ entry, onClose }: { entry: EntryRow; onClose: () => void }): JSX.Element {
+export function BytesDialog({ row, onClose }: { row: BytesRow; onClose: () => void }): JSX.Element {
   // 16 to a line want 600 px, 8 want 330.
   const width = matchMedia('(min-width: 700px)').matches ? 16 : matchMedia('(min-width: 370px)').matches ? 8 : 4;
-  const lines = dumpLines(entry.bytes, width, MAX_LINES);
-  const hidden = entry.bytes.length - lines.length * width;
+  const lines = dumpLines(row.bytes, width, MAX_LINES);
+  const hidden = row.bytes.length - lines.length * width;
   return (
-    <Dialog title={words.title(entry.id)} leave={text.parts.close} onClose={onClose}>
+    <Dialog
+      title={row.kind === 'entry' ? words.title(row.id) : words.lineTitle(Math.floor(row.id), row.lastId)}
+      leave={text.parts.close}
+      onClose={onClose}
+    >
       <Facts
         of={[
-          [words.direction, text.log.directions[entry.dir]],
-          [words.time, `${dayText(entry.timestampMs)} ${timeText(entry.timestampMs)} ${words.clocks[entry.clock]}`],
-          [words.size, plural(entry.bytes.length, 'byte')],
-          ...(entry.note === '' ? [] : [[words.note, entry.note] as const]),
+          [words.direction, text.log.directions[row.dir]],
+          [words.time, `${dayText(row.timestampMs)} ${timeText(row.timestampMs)} ${words.clocks[row.clock]}`],
+          [words.size, plural(row.bytes.length, 'byte')],
+          ...(row.note === '' ? [] : [[words.note, row.note] as const]),
         ]}
       />
       <Dump label={words.bytes} wraps={false}>

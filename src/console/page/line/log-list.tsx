@@ -1,12 +1,12 @@
 /** The rows of the log: only those in sight are drawn; those that are selected can be copied. */
 import type { JSX, Ref } from 'preact';
-import { useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { hexText, visibleText } from '../../../shared/log-formats/byte-text.ts';
-import { dayText, plural, timeText } from '../../format.ts';
-import { drawnRows, type EntryRow, isAtEnd, type LineEvent, type ShownRow, scrollToShow } from '../../rows.ts';
+import { useEffect, useImperativeHandle, useState } from 'preact/hooks';
+import { dayText, plural } from '../../format.ts';
+import type { BytesRow, Row, ShownRow } from '../../rows.ts';
 import {
   copiedText,
   everyRow,
+  holds,
   isSelected,
   type LogView,
   moved,
@@ -16,51 +16,57 @@ import {
 } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
-import { Button, useMedia } from '../parts.tsx';
+import { Button } from '../parts.tsx';
+import { LogRow, rowId } from './log-row.tsx';
+import { useLogScroll } from './log-scroll.ts';
 
 export interface LogListHandle {
   toEnd(): void;
-  /** Selects a row and brings it to the middle, with the keyboard. */
-  show(id: number): void;
+  /** Selects a row, or the lines of an entry, and brings the first to the middle, with the keyboard. */
+  show(wanted: Row): void;
 }
 
 interface Props {
   readonly ref?: Ref<LogListHandle>;
   readonly rows: readonly ShownRow[];
+  /** Of them, without the events. */
+  readonly count: number;
   /** How many there are, in words. */
-  readonly count: string;
+  readonly says: string;
   readonly view: LogView;
   readonly follows: boolean;
-  readonly onOpen: (entry: EntryRow) => void;
+  readonly onOpen: (row: BytesRow) => void;
   readonly onAtEnd: (is: boolean) => void;
 }
 
-export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
-  const scroll = useLogScroll(rows, follows, onAtEnd);
-  const { element, rowPx, look, toEnd } = scroll;
+export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
+  const scroll = useLogScroll(rows, view, follows, onAtEnd);
+  const { element, probe, layout, look, toEnd } = scroll;
   const { selection, select, chosen, said, copy, onKeyDown, show } = useSelection(rows, view, onOpen, scroll);
   const head = selection?.head ?? 0;
   useImperativeHandle(ref ?? null, () => ({ toEnd, show }));
 
-  const { from, to } = drawnRows(rows.length, rowPx, scroll.top, scroll.height);
+  const { from, to } = scroll.drawn;
   const drawn = rows.slice(from, to);
   // Rows show the time only: its day is above them.
-  const top = rows[Math.floor(scroll.top / rowPx)];
+  const top = rows[scroll.first];
+  const legend = view === 'lines' ? [text.log.lineEnd, ...text.log.legend] : text.log.legend;
   return (
     <>
       <p class="note day">
         <span>{dayOf(top)}</span>
-        <span class="count">{count}</span>
+        <span class="count">{says}</span>
       </p>
+      <span ref={probe} class="probe" aria-hidden="true" />
       <div
         ref={element}
-        class={`rows ${view}`}
+        class={`rows ${view} ${scroll.hangs ? 'hanging' : ''}`}
         role="listbox"
         aria-multiselectable="true"
-        aria-label={text.log.entries}
+        aria-label={view === 'lines' ? text.log.lines : text.log.entries}
         tabIndex={0}
         aria-activedescendant={drawn.some(({ id }) => id === head) ? rowId(head) : undefined}
-        data-count={rows.filter(({ kind }) => kind !== 'event').length}
+        data-count={count}
         onScroll={look}
         onKeyDown={onKeyDown}
         onMouseDown={(event) => {
@@ -70,25 +76,26 @@ export function LogList({ ref, rows, count, view, follows, onOpen, onAtEnd }: Pr
           event.currentTarget.focus({ preventScroll: true });
         }}
       >
-        <div role="none" class="spacer" style={{ height: `${rows.length * rowPx}px` }}>
+        <div role="none" class="spacer" style={{ height: `${layout.wholePx}px` }}>
           {drawn.map((row, at) => (
             <LogRow
               key={row.id}
               row={row}
-              topPx={(from + at) * rowPx}
+              topPx={layout.topOf(from + at)}
+              heightPx={layout.topOf(from + at + 1) - layout.topOf(from + at)}
               index={from + at}
               count={rows.length}
               isActive={row.id === head}
               isSelected={isSelected(selection, row.id)}
               onPick={(extend) => select(picked(selection, row.id, extend))}
-              onOpen={() => row.kind === 'entry' && onOpen(row)}
+              onOpen={() => hasBytes(row) && onOpen(row)}
             />
           ))}
         </div>
       </div>
       {chosen.length === 0 ? (
         <p class="note legend">
-          {text.log.legend.map(([mark, meaning]) => (
+          {legend.map(([mark, meaning]) => (
             <span key={mark}>
               <b>{mark}</b> {meaning}{' '}
             </span>
@@ -112,7 +119,7 @@ const words = text.log.selection;
 function SelectionBar(props: {
   rows: readonly ShownRow[];
   said: string;
-  onOpen: (entry: EntryRow) => void;
+  onOpen: (row: BytesRow) => void;
   onCopy: (bytesOnly: boolean) => void;
   onSelect: (which: 'all' | 'none') => void;
 }): JSX.Element {
@@ -123,7 +130,9 @@ function SelectionBar(props: {
       <span role="status">
         {words.count(plural(rows.length, 'row'))} {props.said}
       </span>
-      {first?.kind === 'entry' && second === undefined && <Button text={words.open} onClick={() => onOpen(first)} />}
+      {first !== undefined && hasBytes(first) && second === undefined && (
+        <Button text={words.open[first.kind]} onClick={() => onOpen(first)} />
+      )}
       <Button text={words.copy} onClick={() => onCopy(false)} />
       <Button text={words.copyBytes} onClick={() => onCopy(true)} />
       <Button text={words.all} onClick={() => onSelect('all')} />
@@ -134,83 +143,11 @@ function SelectionBar(props: {
 
 function dayOf(row: ShownRow | undefined): string {
   if (row === undefined || row.kind === 'gap') return '\u00a0';
-  return dayText(row.kind === 'entry' ? row.timestampMs : row.event.timestampMs);
+  return dayText(row.kind === 'event' ? row.event.timestampMs : row.timestampMs);
 }
 
-// One row of the log.
-
-/** Bytes of an entry that are drawn: more than fits the widest screen. */
-const SHOWN_BYTES = 128;
-
-const rowId = (id: number): string => `row-${id}`;
-
-function LogRow(props: {
-  row: ShownRow;
-  topPx: number;
-  index: number;
-  count: number;
-  isActive: boolean;
-  isSelected: boolean;
-  onPick: (extend: boolean) => void;
-  onOpen: () => void;
-}): JSX.Element {
-  const { row } = props;
-  return (
-    <div
-      id={rowId(row.id)}
-      data-id={row.id}
-      class={`log-row ${row.kind === 'entry' ? row.dir : row.kind} ${props.isActive ? 'active' : ''}`}
-      role="option"
-      aria-selected={props.isSelected}
-      aria-posinset={props.index + 1}
-      aria-setsize={props.count}
-      style={{ top: `${props.topPx}px` }}
-      onClick={(event) => props.onPick(event.shiftKey)}
-      onDblClick={props.onOpen}
-    >
-      {row.kind === 'gap' && (
-        <span class="missing">{text.log.missing(plural(row.entries, 'entry is', 'entries are'), row.reason)}</span>
-      )}
-      {row.kind === 'event' && <Happened event={row.event} />}
-      {row.kind === 'entry' && <Entry row={row} />}
-    </div>
-  );
-}
-
-function Happened({ event }: { event: LineEvent }): JSX.Element {
-  return (
-    <>
-      <Time ms={event.timestampMs} clock={event.clock} />
-      <span class="event">{text.log.event(event)}</span>
-    </>
-  );
-}
-
-function Entry({ row }: { row: EntryRow }): JSX.Element {
-  return (
-    <>
-      <Time ms={row.timestampMs} clock={row.clock} />
-      <span class="dir">{row.dir.toUpperCase()}</span>
-      <span class="hex">{hexText(row.bytes, SHOWN_BYTES)}</span>
-      <span class="text">
-        {visibleText(row.bytes, SHOWN_BYTES)}
-        {row.note !== '' && <i> {row.note}</i>}
-      </span>
-    </>
-  );
-}
-
-function Time({ ms, clock }: { ms: number; clock: EntryRow['clock'] }): JSX.Element {
-  const [mark, meaning] = text.log.clockMarks[clock];
-  return (
-    <span class="time">
-      {timeText(ms)}
-      <b title={meaning}>
-        {mark}
-        {meaning !== '' && <span class="unseen">{meaning}</span>}
-      </b>
-    </span>
-  );
+function hasBytes(row: ShownRow): row is BytesRow {
+  return row.kind === 'entry' || row.kind === 'line';
 }
 
 // Which rows are selected, by mouse and keyboard.
@@ -218,7 +155,7 @@ function Time({ ms, clock }: { ms: number; clock: EntryRow['clock'] }): JSX.Elem
 function useSelection(
   rows: readonly ShownRow[],
   view: LogView,
-  onOpen: (entry: EntryRow) => void,
+  onOpen: (row: BytesRow) => void,
   scroll: ReturnType<typeof useLogScroll>,
 ) {
   const [selection, select] = useState<Selection>();
@@ -236,22 +173,23 @@ function useSelection(
     select(next);
     const index = rows.findIndex(({ id }) => id === next.head);
     if (list === null) return;
-    list.scrollTop = scrollToShow(index, scroll.rowPx, list.scrollTop, scroll.height);
+    list.scrollTop = scroll.layout.scrollToShow(index, list.scrollTop, scroll.height);
     scroll.look();
   };
-  const showInMiddle = (id: number): void => {
+  const showInMiddle = (wanted: Row): void => {
     const list = scroll.element.current;
-    const index = rows.findIndex((row) => row.id === id);
-    if (list === null || index < 0) return;
-    select(picked(undefined, id, false));
-    list.scrollTop = index * scroll.rowPx - (list.clientHeight - scroll.rowPx) / 2;
+    const first = rows.findIndex((row) => holds(row, wanted));
+    const [head, last] = [rows[first], rows.findLast((row) => holds(row, wanted))];
+    if (list === null || head === undefined || last === undefined) return;
+    select({ anchor: last.id, head: head.id });
+    list.scrollTop = scroll.layout.scrollToMiddle(first, list.clientHeight);
     scroll.look();
     list.focus({ preventScroll: true });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const row = rows.find(({ id }) => id === selection?.head);
     const control = event.ctrlKey || event.metaKey;
-    if (event.key === 'Enter' && row?.kind === 'entry') {
+    if (event.key === 'Enter' && row !== undefined && hasBytes(row)) {
       // Else the rest of the key press is for the dialog that opens, and closes it.
       event.preventDefault();
       return onOpen(row);
@@ -260,12 +198,9 @@ function useSelection(
       event.preventDefault();
       return copy(false);
     }
-    const next = moved(
-      rows,
-      selection,
-      { key: event.key, shiftKey: event.shiftKey, control },
-      Math.floor(scroll.height / scroll.rowPx),
-    );
+    const { layout, top, height } = scroll;
+    const pageRows = Math.max(1, layout.indexAt(top + height) - layout.indexAt(top));
+    const next = moved(rows, selection, { key: event.key, shiftKey: event.shiftKey, control }, pageRows);
     if (next === undefined) return;
     event.preventDefault();
     if (next === 'none') select(undefined);
@@ -279,62 +214,4 @@ function useSelection(
 function hasMarked(list: HTMLElement | null): boolean {
   const marked = getSelection();
   return marked !== null && !marked.isCollapsed && list?.contains(marked.anchorNode) === true;
-}
-
-// The scroll position of a list of rows of one height: it stays at the reader's row, or at the end.
-
-function useLogScroll(rows: readonly ShownRow[], follows: boolean, onAtEnd: (is: boolean) => void) {
-  const element = useRef<HTMLDivElement>(null);
-  // One line; on narrow or touched screens two lines and a finger's height: as in log.css.
-  const rowPx = useMedia('(min-width: 900px) and (pointer: fine)') ? 30 : 52;
-  const [seen, setSeen] = useState({ top: 0, height: 0 });
-  const sticks = useRef(true);
-  /** The row at the top stays there when rows before it are added or removed. */
-  const anchor = useRef({ id: 0, offset: 0 });
-  const heightPx = useRef(0);
-
-  /** After the user or the page has scrolled. */
-  const look = (): void => {
-    const list = element.current;
-    if (list === null) return;
-    const height = list.clientHeight;
-    // Another view is shown: the place of the reader is kept.
-    if (height === 0) return;
-    // A scroll event may come before the observer reports the new size: the list was resized, the reader has not left its end.
-    if (sticks.current && height !== heightPx.current) list.scrollTop = list.scrollHeight;
-    heightPx.current = height;
-    const { scrollTop: top, scrollHeight } = list;
-    sticks.current = isAtEnd(top, height, scrollHeight);
-    onAtEnd(sticks.current);
-    const first = Math.floor(top / rowPx);
-    anchor.current = { id: rows[first]?.id ?? 0, offset: top - first * rowPx };
-    setSeen((was) => (was.top === top && was.height === height ? was : { top, height }));
-  };
-  const toEnd = (): void => {
-    sticks.current = true;
-    element.current?.scrollTo({ top: element.current.scrollHeight });
-    look();
-  };
-
-  useLayoutEffect(() => {
-    const list = element.current;
-    if (list === null) return;
-    if (sticks.current && follows) list.scrollTop = list.scrollHeight;
-    else {
-      const index = rows.findIndex(({ id }) => id >= anchor.current.id);
-      if (index >= 0) list.scrollTop = index * rowPx + anchor.current.offset;
-    }
-    look();
-  }, [rows, rowPx, follows]);
-  // The keyboard of a phone, a turned screen.
-  const latest = useRef(look);
-  latest.current = look;
-  useEffect(() => {
-    const list = element.current;
-    if (list === null) return undefined;
-    const observer = new ResizeObserver(() => latest.current());
-    observer.observe(list);
-    return () => observer.disconnect();
-  }, []);
-  return { element, rowPx, ...seen, look, toEnd };
 }

@@ -2,16 +2,17 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { countText, plural } from '../../format.ts';
+import { cutsOf, LineBuffer } from '../../lines.ts';
 import type { FeedState } from '../../log-feed.ts';
-import { type EntryRow, filterFor, type Row, type Wanted, withEvents } from '../../rows.ts';
+import { type BytesRow, filterFor, type GapRow, type Wanted, withEvents } from '../../rows.ts';
 import type { LogView } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
 import { useKept } from '../session.ts';
 import { ExportDialog } from './export-dialog.tsx';
-import { useAddress } from './log-address.ts';
-import { EntryDialog, JumpDialog } from './log-dialogs.tsx';
+import { type Address, useAddress } from './log-address.ts';
+import { BytesDialog, JumpDialog } from './log-dialogs.tsx';
 import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
 import { SearchDialog } from './search-dialog.tsx';
@@ -19,28 +20,26 @@ import { useSearches } from './stored-search.ts';
 
 export function LogPanel(): JSX.Element {
   const log = useLog();
-  const events = useEvents();
   const [address, want, links] = useAddress(log.pages.go);
   const { jumpMs, entry: _, untilMs, search, ...wanted } = address;
   const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const searches = useSearches(address, want, links);
-  const [shown, show] = useState<EntryRow>();
+  const [shown, show] = useState<BytesRow>();
   const [asks, ask] = useState<'jump' | 'export'>();
   const [atEnd, setAtEnd] = useState(true);
   // On a phone the log is what the technician came for.
   const isWide = useMedia('(min-width: 700px)');
   const [finds, setFinds] = useState(filterFor(wanted).narrows);
   const list = useRef<LogListHandle>(null);
-  const filter = useMemo(() => filterFor(wanted), [wanted.dir, wanted.text, wanted.as]);
   const isPaused = log.feed.is === 'paused';
-  const narrows = filter.narrows || untilMs > 0;
-  const { seen, between } = useShown(log, events, filter, untilMs, wanted.text !== '');
+  const { fault, count, says, rows } = useShown(log, address, view);
   const jump = (sinceMs: number, endMs: number): void => {
     want({ jumpMs: sinceMs, entry: undefined, untilMs: endMs });
     log.pages.jump(sinceMs, endMs);
   };
   useEffect(() => {
-    if (log.pages.target !== undefined) list.current?.show(log.pages.target.id);
+    const wanted = log.buffer.rows.find(({ id }) => id === log.pages.target?.id);
+    if (wanted !== undefined) list.current?.show(wanted);
   }, [log.pages.target]);
   const toNewest = (): void => {
     want({ jumpMs: 0, entry: undefined, untilMs: 0 });
@@ -53,9 +52,7 @@ export function LogPanel(): JSX.Element {
       <FeedProblem feed={log.feed} onAgain={log.resume} />
       <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
-      {(isWide || finds) && (
-        <Filters wanted={wanted} view={view} fault={filter.fault} onChange={want} onView={setView} />
-      )}
+      {(isWide || finds) && <Filters wanted={wanted} view={view} fault={fault} onChange={want} onView={setView} />}
       <div class="row log-tools">
         <Tools log={log} untilMs={untilMs} onResume={toNewest} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
@@ -66,8 +63,9 @@ export function LogPanel(): JSX.Element {
       </div>
       <LogList
         ref={list}
-        rows={between}
-        count={countLine(log, seen.length, narrows)}
+        rows={rows}
+        count={count}
+        says={says}
         view={view}
         follows={!isPaused}
         onOpen={show}
@@ -93,32 +91,35 @@ export function LogPanel(): JSX.Element {
       {asks === 'export' && (
         <ExportDialog wanted={wanted} sinceMs={jumpMs} untilMs={untilMs} onClose={() => ask(undefined)} />
       )}
-      {shown !== undefined && <EntryDialog entry={shown} onClose={() => show(undefined)} />}
+      {shown !== undefined && <BytesDialog row={shown} onClose={() => show(undefined)} />}
     </Section>
   );
 }
 
-/** The rows that match, and the same with the events between them. */
-function useShown(
-  log: Log,
-  events: ReturnType<typeof useEvents>,
-  { narrows, matches }: ReturnType<typeof filterFor>,
-  untilMs: number,
-  isSearch: boolean,
-) {
+/** The rows that match, with the events between them, and how many there are without these. */
+function useShown(log: Log, { dir, text: typed, as, untilMs }: Address, view: LogView) {
+  const events = useEvents();
   const { rows, version } = log.buffer;
   const isPaused = log.feed.is === 'paused';
+  const isLines = view === 'lines';
+  const { fault, narrows, matches } = useMemo(() => filterFor({ dir, text: typed, as }), [dir, typed, as]);
+  const lines = useMemo(() => (isLines ? new LineBuffer() : undefined), [log.buffer, isLines]);
+  const cuts = useMemo(() => cutsOf(events), [events]);
+  const all = useMemo(() => lines?.update(rows, cuts) ?? [...rows], [lines, rows, version, cuts]);
   const seen = useMemo(() => {
-    const isShown = (row: Row): boolean => matches(row) && (row.kind === 'gap' || isBefore(row, untilMs));
-    return narrows || untilMs > 0 ? rows.filter(isShown) : [...rows];
-  }, [narrows, matches, rows, version, untilMs]);
+    const isShown = (row: BytesRow | GapRow): boolean => matches(row) && (row.kind === 'gap' || isBefore(row, untilMs));
+    return narrows || untilMs > 0 ? all.filter(isShown) : all;
+  }, [narrows, matches, all, untilMs]);
   const between = useMemo(() => {
     // What matches a text is shown alone.
-    if (isSearch) return seen;
+    if (typed !== '') return seen;
     const shown = events.filter((event) => isBefore(event, untilMs));
     return withEvents(seen, shown, rows, !isPaused);
-  }, [seen, events, isSearch, isPaused]);
-  return { seen, between };
+  }, [seen, events, typed, isPaused]);
+  const whole = plural(all.length, isLines ? text.log.line : text.log.row);
+  const count = narrows || untilMs > 0 ? text.log.someOf(countText(seen.length), whole) : whole;
+  const newer = isPaused && log.behind > 0 && plural(log.behind, text.log.newerEntry, text.log.newerEntries);
+  return { fault, count: seen.length, says: newer === false ? count : `${count}, ${newer}`, rows: between };
 }
 
 function Tools(props: { log: Log; untilMs: number; onResume: () => void }): JSX.Element {
@@ -148,13 +149,7 @@ function isBefore({ timestampMs }: { readonly timestampMs: number }, untilMs: nu
 }
 
 const VIEW_KEY = 'lineside.log.view';
-const views = ['both', 'text', 'hex'] as const satisfies readonly LogView[];
-
-function countLine(log: Log, seen: number, narrows: boolean): string {
-  const all = plural(log.buffer.rows.length, 'row');
-  const count = narrows ? text.log.someOf(countText(seen), all) : all;
-  return log.feed.is === 'paused' && log.behind > 0 ? `${count}, ${text.log.newerRows(countText(log.behind))}` : count;
-}
+const views = ['both', 'lines', 'text', 'hex'] as const satisfies readonly LogView[];
 
 const looks: Readonly<Record<FeedState['is'], string>> = {
   live: 'good',
