@@ -21,7 +21,7 @@ describe('the console: administration', { skip: browserMissing }, () => {
     mkdirSync(join(dir, 'state'));
     const launcher = resolve(import.meta.dirname, '../e2e/activate.py');
     const command = [NODE, MAIN, 'admin-service', '--config', product.box.configFile];
-    helper = spawn('/usr/bin/python3', [launcher, `admin=unix:${socket}`, '--', ...command], {
+    helper = spawn('/usr/bin/python3', [launcher, '--on-demand', `admin=unix:${socket}`, '--', ...command], {
       env: { ...process.env, STATE_DIRECTORY: join(dir, 'state') },
       stdio: ['pipe', 'ignore', 'inherit'],
     });

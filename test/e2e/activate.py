@@ -1,9 +1,10 @@
 """Opens listening sockets, hands them over as systemd does (sd_listen_fds(3)), and starts the command again when it died.
 
-  activate.py [--sealed] SOCKET... -- COMMAND...
+  activate.py [--sealed] [--on-demand] SOCKET... -- COMMAND...
 
 SOCKET is NAME=unix:PATH or NAME=HOST:PORT. --sealed: the command gets a network namespace of its own that is empty,
 and a seccomp filter by which socket() knows AF_UNIX alone, as PrivateNetwork= and RestrictAddressFamilies= do.
+--on-demand: the command is started by the first connection, and by the next one after it has ended with status 0.
 A command that a signal ended is started again when a line comes on standard input, and systemd's own exit status is
 that of a command that exited.
 """
@@ -11,6 +12,7 @@ import ctypes
 import errno
 import os
 import platform
+import select
 import signal
 import socket
 import struct
@@ -89,12 +91,27 @@ def run(command, sockets, sealed):
 def main():
     words = sys.argv[1:]
     end = words.index("--")
-    sealed = "--sealed" in words[:end]
-    sockets = [opened(word) for word in words[:end] if word != "--sealed"]
+    sealed, on_demand = "--sealed" in words[:end], "--on-demand" in words[:end]
+    sockets = [opened(word) for word in words[:end] if not word.startswith("--")]
+    stopping = False
+    pid = 0
+
+    def stop(*_):
+        nonlocal stopping
+        stopping = True
+        if pid == 0:
+            sys.exit(0)
+        os.kill(pid, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
     while True:
+        if on_demand:
+            select.select([one for _, one in sockets], [], [])
         pid = run(words[end + 1 :], sockets, sealed)
-        signal.signal(signal.SIGTERM, lambda *_, pid=pid: os.kill(pid, signal.SIGTERM))
         _, status = os.waitpid(pid, 0)
+        pid = 0
+        if on_demand and status == 0 and not stopping:
+            continue
         if os.WIFEXITED(status):
             sys.exit(os.WEXITSTATUS(status))
         if not sys.stdin.readline():
