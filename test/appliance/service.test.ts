@@ -185,6 +185,15 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     );
     assert.match(await ask('POST', 'configuration/undo', body({ hash })), /^200 .*"isReloaded":true/);
     assert.equal(await box.sh(`cat ${file}`), before);
+    // It can write the configuration, its own state and what the commands change, and can run nothing that it wrote.
+    const places =
+      '/ /boot /dev/shm /etc /etc/lineside /etc/systemd/system /root /run /run/systemd/system /usr /usr/lib/lineside /var/lib /var/lib/lineside-admin /var/tmp';
+    const probe = `for dir in ${places}; do (: >$dir/probe) 2>/dev/null || continue; echo $dir; cp /usr/bin/echo $dir/probe; ! $dir/probe ran 2>/dev/null; rm $dir/probe; done`;
+    const helper = await property('lineside-admin', 'MainPID');
+    assert.equal(
+      await box.sh(`nsenter --target ${helper} --mount sh -c '${probe}'`),
+      '/etc/lineside\n/var/lib/lineside-admin\n/var/tmp',
+    );
     await box.until(
       'no restart to be needed',
       '! systemctl show --value --property=StatusText lineside | grep "RESTART NEEDED"',
