@@ -93,6 +93,7 @@ export const text = {
     open: 'Open…',
     change: 'Change settings…',
     close: 'Close',
+    unfold: 'Port…',
     lastKnown: 'Last known: ',
     forLong: (duration: string) => `, for ${duration} or longer`,
     reconnecting: 'Reconnecting: the port is reopened automatically.',

@@ -1,7 +1,7 @@
 /** What is done to the port from the console, in a real browser at the real product with its simulated line: open, send, change. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import type { ElementHandle } from 'puppeteer-core';
@@ -13,11 +13,12 @@ import {
   assertAccessible,
   browserMissing,
   closePages,
+  downloadsOf,
   LIMIT_MS,
   type Opened,
   openPage,
 } from './browser.ts';
-import { openSimulated, type Product, startProduct } from './product.ts';
+import { logRaw, openSimulated, type Product, startProduct } from './product.ts';
 
 describe('the console: the port', { skip: browserMissing }, () => {
   let product: Product;
@@ -30,7 +31,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
   });
   afterEach(closePages);
 
-  test('by keyboard alone: sign in, open, send, read an entry, close', async () => {
+  test('by keyboard alone: sign in, open, send, read an entry, show lines, pause, go to the newest, export, close', async () => {
     const opened = await openPage(product.url);
     const { page } = opened;
     const { devices } = await product.box.client.serial.listDevices({});
@@ -74,6 +75,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.find('heading', /Entry \d+/);
     await page.keyboard.press('Escape');
     await focusIs(opened, 'div: Log entries');
+    await readByKeyboard(opened, product);
 
     await opened.tabTo('button: Close', true);
     await page.keyboard.press('Enter');
@@ -299,15 +301,23 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await product.box.client.serial.close({});
   });
 
-  test('on a phone the first entry is in the upper half; events stand between the entries; what is chosen is in the address or kept', async () => {
+  test('on a phone with an open port the first entry is in the upper third; events stand between the entries; what is chosen is in the address or kept', async () => {
     const opened = await product.enter('technician', '', { width: 390, height: 844, touch: true });
     await opened.sees('Live', '#feed');
     await openSimulated(product.box);
     await opened.sees(/Port opened by local: /, '.rows');
-    // What stands above is as high as it gets: the port with its settings and a note.
-    await opened.sees('Virtual port', '.port');
+    await opened.sees(/115200 8N1\s*received/, '.bar');
     const top = await opened.page.$eval('.rows', (rows) => rows.getBoundingClientRect().top);
-    assert.ok(top < 844 / 2, `the first row is at ${top} px`);
+    assert.ok(top <= 844 / 3, `the first row is at ${top} px`);
+    await opened.sees('Live', '#feed');
+    await opened.click('button', 'Port…');
+    await opened.sees('Virtual port', '.port');
+    await assertAccessible(opened, 'the port on a phone');
+    await opened.click('button', 'Change settings…');
+    await opened.sees('In effect now', 'dialog');
+    await opened.click('button', 'Apply');
+    await opened.misses('Virtual port', '.port');
+    await focusIs(opened, 'button: Port…');
     await opened.click('button', 'Find…');
     await opened.choose('Show', 'text');
     await opened.choose('Direction', 'tx');
@@ -380,6 +390,39 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await product.box.client.serial.close({});
   });
 });
+
+/** Lines instead of entries, a pause, back to the newest, and a file with the log. */
+async function readByKeyboard(opened: Opened, { box }: Product): Promise<void> {
+  const { keyboard } = opened.page;
+  const downloads = await downloadsOf(opened);
+  for (let n = 0; n < 40; n += 1) await logRaw(box, `line ${n}\n`);
+  await opened.tabTo('select: Show', true);
+  await keyboard.type('text lines');
+  await opened.sees('RX line 39\\n', '.rows');
+  await opened.tabTo('button: Pause');
+  await keyboard.press('Enter');
+  await opened.sees('Paused', '#feed');
+  await focusIs(opened, 'button: Resume');
+  await keyboard.press('Enter');
+  await opened.sees('Live', '#feed');
+  await opened.tabTo('div: Log lines');
+  await keyboard.press('Home');
+  await opened.misses('line 39\\n', '.rows');
+  await opened.tabTo('button: Newest', true);
+  await keyboard.press('Enter');
+  await opened.sees('line 39\\n', '.rows');
+  await focusIs(opened, 'div: Log lines');
+  await opened.tabTo('button: Export…', true);
+  await keyboard.press('Enter');
+  await opened.tabTo('select: Format');
+  await keyboard.type('raw');
+  await opened.tabTo('button: Export');
+  await keyboard.press('Enter');
+  await opened.sees(/are in lineside-.*\.bin/, 'dialog');
+  await until('the file', async () => readdirSync(downloads).some((name) => name.endsWith('.bin')), LIMIT_MS);
+  await keyboard.press('Escape');
+  await focusIs(opened, 'button: Export…');
+}
 
 /** As the kernel has them: its terminal answers for its other end too. */
 function settingsOfDevice({ masterFd }: NamedPty): string {

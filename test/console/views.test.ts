@@ -117,6 +117,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       await opened.sees('Live', '#feed');
       await opened.sees('SIM', '.rows');
       await assertAccessible(opened, 'line');
+      if (options.touch === true) await opened.click('button', 'Port…');
       await opened.click('button', 'Change settings…');
       await opened.sees('Simulated', 'dialog');
       await assertAccessible(opened, 'open a port');

@@ -22,6 +22,7 @@ import { useLogScroll } from './log-scroll.ts';
 
 export interface LogListHandle {
   toEnd(): void;
+  focus(): void;
   /** Selects a row, or the lines of an entry, and brings the first to the middle, with the keyboard. */
   show(wanted: Row): void;
 }
@@ -44,7 +45,11 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
   const { element, probe, layout, look, toEnd } = scroll;
   const { selection, select, chosen, said, copy, onKeyDown, show } = useSelection(rows, view, onOpen, scroll);
   const head = selection?.head ?? 0;
-  useImperativeHandle(ref ?? null, () => ({ toEnd, show }));
+  useImperativeHandle(ref ?? null, () => ({
+    toEnd,
+    show,
+    focus: () => element.current?.focus({ preventScroll: true }),
+  }));
 
   const { from, to } = scroll.drawn;
   const drawn = rows.slice(from, to);

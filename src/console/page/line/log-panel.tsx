@@ -46,6 +46,11 @@ export function LogPanel(): JSX.Element {
     if (isPaused || log.feed.is === 'refused') log.resume();
     list.current?.toEnd();
   };
+  const leaveForNewest = (): void => {
+    toNewest();
+    // The button that was pressed is removed.
+    list.current?.focus();
+  };
 
   return (
     <Section title={text.log.title} class="log" actions={<FeedBadge feed={log.feed} />}>
@@ -59,7 +64,7 @@ export function LogPanel(): JSX.Element {
         <Button text={text.log.stored.open} onClick={searches.open} />
         {(isWide || finds) && <Button text={text.log.jumpTo} disabled={log.pages.busy} onClick={() => ask('jump')} />}
         {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
-        {!isPaused && !atEnd && <Button text={text.log.newest} onClick={toNewest} />}
+        {!isPaused && !atEnd && <Button text={text.log.newest} onClick={leaveForNewest} />}
       </div>
       <LogList
         ref={list}

@@ -1,19 +1,19 @@
 /** The port: what it is now, and opening and closing it. */
-import type { JSX } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import type { JSX, RefObject } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { LineStatus } from '../../../shared/gen/http.ts';
 import { durationText } from '../../format.ts';
-import { settingsText } from '../../line/settings.ts';
+import { differences, settingsText } from '../../line/settings.ts';
 import { text } from '../../text.ts';
 import { portWords, useLine } from '../line-status.tsx';
 import { useDoing } from '../loading.ts';
-import { Button, ProblemBox, Section } from '../parts.tsx';
+import { Button, ProblemBox, Section, useMedia } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { Differences, SettingsDialog } from './settings-dialog.tsx';
 
 const words = text.port;
 
-/** `actions`: more buttons. */
+/** `actions`: more buttons. On a phone an open port is one row of buttons: its state and settings are in the page's head. */
 export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.Element {
   const { api, rights } = useSession();
   const line = useLine();
@@ -21,6 +21,9 @@ export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.E
   const closing = useDoing();
   const opener = useRef<HTMLButtonElement>(null);
   const status = line.value;
+  const folding = useFold(status);
+  const { isFolded, fold } = folding;
+  const isRow = isFolded && line.problem === undefined && closing.problem === undefined;
   const close = (): void =>
     void closing.run(async () => {
       const now = await api.send<LineStatus>('POST', '/api/v1/line/close');
@@ -29,17 +32,23 @@ export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.E
       opener.current?.focus();
     });
   const isClosed = status === undefined || status.portState === 'closed';
+  useFocusAfter(opening, opener);
   return (
-    <Section title={words.title} class="port">
+    <Section title={words.title} class={isRow ? 'port folded' : 'port'}>
       <ProblemBox problem={line.problem} />
       <ProblemBox problem={closing.problem} />
-      {status !== undefined && <PortText status={status} isFresh={line.isFresh} />}
-      {rights.operates && (
+      {status !== undefined && !isFolded && <PortText status={status} isFresh={line.isFresh} />}
+      {(folding.mayFold || rights.operates) && (
         <div class="buttons">
-          <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
-            {isClosed ? words.open : words.change}
-          </button>
-          {!isClosed && <Button text={words.close} disabled={closing.busy} onClick={close} />}
+          <FoldButton of={folding} opener={opener} />
+          {rights.operates && !isFolded && (
+            <>
+              <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
+                {isClosed ? words.open : words.change}
+              </button>
+              {!isClosed && <Button text={words.close} disabled={closing.busy} onClick={close} />}
+            </>
+          )}
           {actions}
         </div>
       )}
@@ -49,12 +58,47 @@ export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.E
           onOpened={(now) => {
             line.put(now);
             setOpening(false);
+            fold(true);
           }}
           onClose={() => setOpening(false)}
         />
       )}
     </Section>
   );
+}
+
+function useFold(status: LineStatus | undefined) {
+  const [unfolded, unfold] = useState(false);
+  const isWide = useMedia('(min-width: 700px)');
+  const mayFold = !isWide && status?.portState === 'open' && differences(status).length === 0;
+  return { mayFold, isFolded: mayFold && !unfolded, fold: (wanted: boolean) => unfold(!wanted) };
+}
+
+function FoldButton(props: {
+  of: ReturnType<typeof useFold>;
+  opener: RefObject<HTMLButtonElement | null>;
+}): JSX.Element | null {
+  const { mayFold, isFolded, fold } = props.of;
+  if (!mayFold) return null;
+  return (
+    <button
+      ref={isFolded ? props.opener : null}
+      type="button"
+      aria-expanded={!isFolded}
+      onClick={() => fold(!isFolded)}
+    >
+      {words.unfold}
+    </button>
+  );
+}
+
+/** The button that opened the dialog may have been folded away meanwhile. */
+function useFocusAfter(isOpen: boolean, opener: RefObject<HTMLButtonElement | null>): void {
+  const wasOpen = useRef(false);
+  useEffect(() => {
+    if (wasOpen.current && !isOpen) opener.current?.focus();
+    wasOpen.current = isOpen;
+  }, [isOpen]);
 }
 
 function PortText({ status, isFresh }: { status: LineStatus; isFresh: boolean }): JSX.Element {
