@@ -425,7 +425,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees(new RegExp(`^${lastId} entries`, 'm'), 'dialog [role=status]');
   });
 
-  test('text, search and pause are kept while another view is shown', async () => {
+  test('text, search, pause and the end that is followed are kept while another view is shown', async () => {
     const opened = await product.enter('technician');
     await put('kept on the screen');
     await opened.sees('kept on the screen', '.rows');
@@ -449,6 +449,16 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.deepEqual(typed, ['rx', 'kept on', 'text', 'both']);
     await opened.click('button', 'Resume');
     await opened.sees('kept on coming', '.rows');
+    // At its end again, the list is at its end whatever came while it was not shown.
+    await opened.show('#/health');
+    await Promise.all(Array.from({ length: 60 }, () => put('kept on and on')));
+    await put('kept on at last');
+    await until('all is in the page', () =>
+      opened.page.$eval('.rows', (list) => Number(list.getAttribute('data-count')) > 60),
+    );
+    await opened.show('#/line');
+    await opened.sees('kept on at last', '.rows');
+    await opened.misses('Newest', '.log-tools');
   });
 
   test('older entries are fetched on request, up to the first', async () => {

@@ -31,22 +31,33 @@ export function useLogScroll(
   const anchor = useRef({ id: 0, offset: 0 });
   const heightPx = useRef(0);
 
+  /** At the end that is followed, or at the reader's row. */
+  const place = (list: HTMLElement): void => {
+    if (sticks.current && follows) list.scrollTop = list.scrollHeight;
+    else if (rows.length > 0) {
+      // Older entries may have joined it to the line before.
+      const index = rows.findLastIndex(({ id }) => id <= anchor.current.id);
+      list.scrollTop = layout.topOf(Math.max(0, index)) + anchor.current.offset;
+    }
+  };
   /** After the user or the page has scrolled. */
   const look = (): void => {
     const list = element.current;
     if (list === null) return;
     const height = list.clientHeight;
-    // Another view is shown: the place of the reader is kept.
-    if (height === 0) return;
-    // A scroll event may come before the observer reports the new size: the list was resized, the reader has not left its end.
-    if (sticks.current && height !== heightPx.current) list.scrollTop = list.scrollHeight;
+    const was = heightPx.current;
     heightPx.current = height;
+    // Another view is shown, in which the list cannot be scrolled: the place of the reader is kept.
+    if (height === 0) return;
+    if (was === 0) place(list);
+    // A scroll event may come before the observer reports the new size: the list was resized, the reader has not left its end.
+    else if (sticks.current && height !== was) list.scrollTop = list.scrollHeight;
     const { scrollTop: top, scrollHeight } = list;
     sticks.current = isAtEnd(top, height, scrollHeight);
     onAtEnd(sticks.current);
     const first = layout.indexAt(top);
     anchor.current = { id: rows[first]?.id ?? 0, offset: top - layout.topOf(first) };
-    setSeen((was) => (was.top === top && was.height === height ? was : { top, height }));
+    setSeen((before) => (before.top === top && before.height === height ? before : { top, height }));
   };
   const toEnd = (): void => {
     sticks.current = true;
@@ -57,12 +68,7 @@ export function useLogScroll(
   useLayoutEffect(() => {
     const list = element.current;
     if (list === null) return;
-    if (sticks.current && follows) list.scrollTop = list.scrollHeight;
-    else {
-      // Older entries may have joined it to the line before.
-      const index = rows.findLastIndex(({ id }) => id <= anchor.current.id);
-      if (rows.length > 0) list.scrollTop = layout.topOf(Math.max(0, index)) + anchor.current.offset;
-    }
+    place(list);
     look();
   }, [layout, follows]);
   // The keyboard of a phone, a turned screen, larger letters.
