@@ -20,22 +20,24 @@ function start(t: TestContext) {
 const shown = ({ items }: ReturnType<AuditFile['page']>): unknown[] => items.map(({ id, outcome }) => [id, outcome]);
 
 test('a verb that the helper did not survive is interrupted; a torn line costs no other line', (t) => {
-  const { note, page, path, clock } = start(t);
+  const { dir, note, page, path, clock } = start(t);
   assert.deepEqual(page(), { items: [], next: null });
   note(BEGUN);
+  new AuditFile(dir, clock).append({ caller: 'chief', verb: 'tokens.list', args: {}, outcome: 'done' });
   note(BEGUN, { name: 'ops' });
   clock.advance(1_500);
   note('done', { name: 'ops' });
   const [done] = page().items;
   assert.equal(Date.parse(done?.endedAt ?? '') - Date.parse(done?.at ?? ''), 1_500);
   assert.deepEqual(shown(page()), [
+    [3, 'done'],
     [2, 'done'],
     [1, 'interrupted'],
   ]);
-  appendFileSync(path, '{"n":4,"at":"2026');
+  appendFileSync(path, '{"n":5,"at":"2026');
   note('failed: CONFLICT');
-  assert.deepEqual(shown(page(1)), [[4, 'failed: CONFLICT']]);
-  assert.equal(page().items.length, 3);
+  assert.deepEqual(shown(page(1)), [[5, 'failed: CONFLICT']]);
+  assert.equal(page().items.length, 4);
 });
 
 test('lines of a build that had no numbers have one, and the new ones follow', (t) => {

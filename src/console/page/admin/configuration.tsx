@@ -1,10 +1,11 @@
 /** The configuration file: read, checked, changed as a whole, and put back. */
-import type { JSX, RefObject } from 'preact';
-import { useRef, useState } from 'preact/hooks';
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
 import type { ConfigurationChange, Configuration as ConfigurationFile } from '../../../shared/gen/http.ts';
 import { text } from '../../text.ts';
+import { JsonField } from '../data/json-field.tsx';
 import { type Doing, useDoing } from '../loading.ts';
-import { Button, Dialog, Done, Field, Form, ProblemBox, Section } from '../parts.tsx';
+import { Button, Dialog, Done, Form, ProblemBox, Section } from '../parts.tsx';
 import { useSession } from '../session.ts';
 
 const say = text.administration.configuration;
@@ -81,15 +82,19 @@ function EditDialog({ file, onClose }: DialogProps): JSX.Element {
   const { api } = useSession();
   const doing = useDoing();
   const [typed, setTyped] = useState(file.text);
-  /** Of the text as it is now; undefined: it has not been checked. */
-  const [checked, setChecked] = useState<ConfigurationChange>();
-  const area = useRef<HTMLTextAreaElement>(null);
+  const [answer, setAnswer] = useState<{ of: string; change: ConfigurationChange | undefined }>();
+  /** undefined: the text as it is now has not been checked. */
+  const checked = answer?.of === typed ? answer.change : undefined;
+  const [at, setAt] = useState<{ line: number }>();
   const body = { hash: file.hash, text: typed };
   const isGood = checked?.isChanged === true && checked.faults.length === 0;
   const submit = (): void =>
     void doing.run(async () => {
       if (isGood) onClose(await api.send<ConfigurationChange>('PUT', PATH, { body, patienceMs: PATIENCE_MS }));
-      else setChecked(await api.send<ConfigurationChange>('POST', `${PATH}/check`, { body, patienceMs: PATIENCE_MS }));
+      else {
+        const change = await api.send<ConfigurationChange>('POST', `${PATH}/check`, { body, patienceMs: PATIENCE_MS });
+        setAnswer({ of: body.text, change });
+      }
     });
   return (
     <Dialog title={say.editTitle} typed={typed !== file.text} onClose={() => onClose()}>
@@ -99,27 +104,19 @@ function EditDialog({ file, onClose }: DialogProps): JSX.Element {
         acting={isGood ? say.changing : say.checking}
         onSubmit={submit}
       >
-        <p class="note">{file.hidden === 0 ? say.help : `${say.help} ${say.hidden(file.hidden)}`}</p>
-        <Field label={file.file}>
-          {(attributes) => (
-            <textarea
-              {...attributes}
-              ref={area}
-              class="mono"
-              wrap="off"
-              rows={20}
-              autoCapitalize="off"
-              spellcheck={false}
-              value={typed}
-              disabled={doing.busy}
-              onInput={(event) => {
-                setTyped(event.currentTarget.value);
-                setChecked(undefined);
-              }}
-            />
+        <JsonField
+          label={file.file}
+          hint={file.hidden === 0 ? say.help : `${say.help} ${say.hidden(file.hidden)}`}
+          fault=""
+          faults={(checked?.faults ?? []).flatMap(({ path, line, message }) =>
+            line === null ? [] : [{ line, fault: `${path} ${message}`.trim() }],
           )}
-        </Field>
-        <Result doing={doing} checked={checked} area={area} />
+          isPlain={true}
+          at={at}
+          value={typed}
+          onChange={setTyped}
+        />
+        <Result doing={doing} checked={checked} onLine={(line) => setAt({ line })} />
       </Form>
     </Dialog>
   );
@@ -128,9 +125,9 @@ function EditDialog({ file, onClose }: DialogProps): JSX.Element {
 function Result(props: {
   doing: Doing;
   checked: ConfigurationChange | undefined;
-  area: RefObject<HTMLTextAreaElement | null>;
+  onLine: (line: number) => void;
 }): JSX.Element {
-  const { checked, area } = props;
+  const { checked, onLine } = props;
   if (checked === undefined || props.doing.busy) return <div role="status" />;
   const { faults, isChanged } = checked;
   return (
@@ -140,13 +137,7 @@ function Result(props: {
         <ul>
           {faults.map(({ path, line, message }) => (
             <li key={`${line} ${path} ${message}`}>
-              {line !== null && (
-                <Button
-                  class="quiet"
-                  text={say.line(line)}
-                  onClick={() => area.current && showLine(area.current, line)}
-                />
-              )}
+              {line !== null && <Button class="quiet" text={say.line(line)} onClick={() => onLine(line)} />}
               {path !== '' && <code>{path}</code>} {message}
             </li>
           ))}
@@ -155,16 +146,6 @@ function Result(props: {
       {faults.length === 0 && <Effects of={checked} />}
     </div>
   );
-}
-
-/** Selects the line and scrolls to it: its lines are not wrapped. */
-function showLine(area: HTMLTextAreaElement, line: number): void {
-  const lines = area.value.split('\n');
-  const start = lines.slice(0, line - 1).join('\n').length + (line > 1 ? 1 : 0);
-  area.focus();
-  area.setSelectionRange(start, start + (lines[line - 1] ?? '').length);
-  area.scrollTop = (area.scrollHeight * (line - 1)) / lines.length - area.clientHeight / 2;
-  area.scrollLeft = 0;
 }
 
 function UndoDialog({ file, onClose }: DialogProps): JSX.Element {

@@ -1,5 +1,5 @@
 /**
- * An editor of JSON: CodeMirror in a shadow root. There its styles are adopted style sheets, which the content security policy allows;
+ * An editor of JSON, and of the configuration: CodeMirror in a shadow root. There its styles are adopted style sheets, which the content security policy allows;
  * in the document they would be a <style> element.
  */
 import { history, historyKeymap, standardKeymap } from '@codemirror/commands';
@@ -29,10 +29,17 @@ export class JsonEditor {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #faults: readonly LineFault[] = [];
   #note = '';
+  readonly #isJson: boolean;
 
-  constructor(host: HTMLElement, label: string, value: string, onChange: (value: string) => void) {
+  constructor(
+    host: HTMLElement,
+    { label, isJson }: { readonly label: string; readonly isJson: boolean },
+    value: string,
+    onChange: (value: string) => void,
+  ) {
     const root = host.attachShadow({ mode: 'open' });
     this.#label = label;
+    this.#isJson = isJson;
     this.#about.id = ABOUT;
     // An element of the page cannot describe one of a shadow root. Hidden, it is not read twice.
     this.#about.hidden = true;
@@ -45,9 +52,7 @@ export class JsonEditor {
           lineNumbers(),
           lintGutter(),
           history(),
-          json(),
-          indentOnInput(),
-          bracketMatching(),
+          isJson ? [json(), indentOnInput(), bracketMatching()] : [],
           // A sign that turns the direction of the text, or has no width, would hide what is sent.
           highlightSpecialChars(),
           EditorView.lineWrapping,
@@ -95,6 +100,14 @@ export class JsonEditor {
     this.#view.dispatch({ selection: { anchor: from, head: to } });
   }
 
+  /** From 1. */
+  showLine(line: number): void {
+    const { doc } = this.#view.state;
+    const { from, to } = doc.line(Math.min(line, doc.lines));
+    this.#view.dispatch({ selection: { anchor: from, head: to }, scrollIntoView: true });
+    this.focus();
+  }
+
   destroy(): void {
     clearTimeout(this.#timer);
     this.#view.destroy();
@@ -107,7 +120,7 @@ export class JsonEditor {
 
   #mark(): void {
     const { state } = this.#view;
-    const found = [...syntaxFaults(state), ...this.#faults.map((one) => ofLine(state, one))];
+    const found = [...(this.#isJson ? syntaxFaults(state) : []), ...this.#faults.map((one) => ofLine(state, one))];
     const lines = found.map(({ from, message }) => text.data.form.atLine(state.doc.lineAt(from).number, message));
     const isInLines = found.some(({ message }) => message === this.#note);
     this.#about.textContent = [...(isInLines ? [] : [this.#note]), ...lines].join(' ');
@@ -119,6 +132,8 @@ export class JsonEditor {
   #attributesOf(isInvalid: boolean) {
     return EditorView.contentAttributes.of({
       'aria-label': this.#label,
+      // It is in the order of Tab without that, which checkers of a region that scrolls do not know.
+      tabindex: '0',
       'aria-describedby': ABOUT,
       ...(isInvalid && { 'aria-invalid': 'true' }),
     });

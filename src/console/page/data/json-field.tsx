@@ -1,4 +1,4 @@
-/** JSON that is edited as text: in an editor that marks the faults at their lines, or in a plain field if the editor is not there. */
+/** JSON, or the configuration, that is edited as text: in an editor that marks the faults at their lines, or in a plain field if the editor is not there. */
 import type { JSX } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { LineFault } from '../../data/import-file.ts';
@@ -18,6 +18,10 @@ interface Props {
   readonly faults: readonly LineFault[];
   readonly value: string;
   readonly onChange: (value: string) => void;
+  /** It is no JSON. */
+  readonly isPlain?: boolean;
+  /** A line that is to be selected, once for each of these. */
+  readonly at?: { readonly line: number } | undefined;
 }
 
 /** Where the plain field was when the editor took its place. */
@@ -45,7 +49,10 @@ export function JsonField(props: Props): JSX.Element {
       () => setState('plain'),
     );
   }, []);
-  const { value, onChange, label, hint, fault } = props;
+  const { value, onChange, label, hint, fault, at } = props;
+  useLayoutEffect(() => {
+    if (at !== undefined && plain.current !== null) selectLine(plain.current, at.line);
+  }, [at]);
   const keepPlain = (): void => setState('plain');
   return (
     <Field label={label} hint={hint} fault={fault}>
@@ -73,12 +80,19 @@ export function JsonField(props: Props): JSX.Element {
   );
 }
 
+function selectLine(area: HTMLTextAreaElement, line: number): void {
+  const lines = area.value.split('\n');
+  const start = lines.slice(0, line - 1).reduce((sum, { length }) => sum + length + 1, 0);
+  area.focus();
+  area.setSelectionRange(start, start + (lines[line - 1] ?? '').length);
+}
+
 function takenFrom(field: HTMLTextAreaElement): Taken {
   return { hadFocus: document.activeElement === field, from: field.selectionStart, to: field.selectionEnd };
 }
 
 function Editing(props: Props & { id: string; taken: Taken | undefined }): JSX.Element {
-  const { id, value, faults, taken } = props;
+  const { id, value, faults, taken, at, label, isPlain = false } = props;
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<JsonEditor>(undefined);
   const newest = useRef(props);
@@ -86,21 +100,25 @@ function Editing(props: Props & { id: string; taken: Taken | undefined }): JSX.E
   useLayoutEffect(() => {
     const element = host.current;
     if (element === null || loaded === undefined) return undefined;
-    const made = new loaded(element, props.label, value, (typed) => newest.current.onChange(typed));
+    const about = { label, isJson: !isPlain };
+    const made = new loaded(element, about, value, (typed) => newest.current.onChange(typed));
     editor.current = made;
     element.focus = () => made.focus();
     // A label focuses controls of the page alone.
-    const label = document.querySelector<HTMLElement>(`label[for="${id}"]`);
+    const words = document.querySelector<HTMLElement>(`label[for="${id}"]`);
     const focus = (): void => made.focus();
-    label?.addEventListener('click', focus);
+    words?.addEventListener('click', focus);
     if (taken !== undefined) made.select(taken.from, taken.to);
     if (taken?.hadFocus === true) made.focus();
     return () => {
-      label?.removeEventListener('click', focus);
+      words?.removeEventListener('click', focus);
       made.destroy();
     };
   }, []);
   useLayoutEffect(() => editor.current?.set(value), [value]);
+  useLayoutEffect(() => {
+    if (at !== undefined) editor.current?.showLine(at.line);
+  }, [at]);
   const note = props.fault === '' ? props.hint : props.fault;
   const marks = JSON.stringify(faults);
   useLayoutEffect(() => editor.current?.show(faults, note), [marks, note]);
