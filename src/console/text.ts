@@ -83,7 +83,7 @@ export const text = {
   alerts: {
     severities: { info: 'info', warning: 'warning', critical: 'critical' },
     title: 'Alerts',
-    none: 'Nothing is wrong.',
+    none: 'There are no alerts.',
     unknown: 'alerts unknown',
     count: (count: number) => (count === 0 ? 'no alerts' : count === 1 ? '1 alert' : `${count} alerts`),
     since: (age: string) => `for ${age}`,
@@ -126,7 +126,8 @@ export const text = {
     rxGapMs: 'RX gap',
     hints: {
       packetSize: 'Bytes of each packet; 0: any size.',
-      rxGapMs: 'Milliseconds of silence that end a chunk; 0: each read is a chunk; empty: as configured.',
+      rxGapMs:
+        'After so many milliseconds of silence a new entry begins. 0: each read is an entry. Empty: as configured.',
     },
     faults: {
       noName: 'Name of the port: nothing is typed. Choose a port, or type its name.',
@@ -170,7 +171,7 @@ export const text = {
     line: 'line',
     newerEntry: 'newer entry',
     newerEntries: 'newer entries',
-    lineEnd: ['\\r\\n', 'how the line ends; without this it is not complete, or was cut at 4,096 bytes'],
+    lineEnd: ['\\r\\n', 'the end of a line. A line without one is not complete yet, or is longer than 4,096 bytes'],
     legend: [
       ['?', 'the clock was not set'],
       ['~', 'its time was corrected later. Click and Shift+click select rows, Enter or a double click shows an entry.'],
@@ -179,7 +180,7 @@ export const text = {
       from: 'From',
       fromHint: 'Empty: from the oldest entry.',
       until: 'Until',
-      untilHint: 'Empty: to the newest entry of now.',
+      untilHint: 'Empty: to the newest entry.',
       fault: '"Until" is not after "From"',
     },
     stored: {
@@ -213,7 +214,7 @@ export const text = {
         readonly most: string;
         readonly mostFrom: string;
       }) =>
-        `From ${of.from} to ${of.until}: ${of.entries}, ${of.received} received and ${of.sent} sent. The highest bar begins at ${of.mostFrom}, with ${of.most}. A press on a bar selects its time.`,
+        `From ${of.from} to ${of.until}: ${of.entries}, ${of.received} received and ${of.sent} sent. The highest bar begins at ${of.mostFrom}, with ${of.most}. Click a bar to select its time.`,
       bar: (from: string, until: string, received: string, sent: string) =>
         `${from} to ${until}: ${received} received, ${sent} sent`,
       none: 'The log has no entries in this time.',
@@ -492,7 +493,7 @@ export const text = {
       readonly losses: number;
       readonly open: string;
     }) =>
-      `${of.span}, of which ${of.known} are known: received ${of.received}, sent ${of.sent}, ${of.errors} errors; the port was lost ${of.losses} times and was open for ${of.open}.`,
+      `${of.span}, with data of ${of.known}: received ${of.received}, sent ${of.sent}, ${of.errors} errors; the port was lost ${of.losses} times and was open for ${of.open}.`,
     heat: (low: string, high: string) => `Temperature: ${low} to ${high}.`,
     none: 'There is no history yet: the first point comes some seconds after the start.',
     noData: 'No data for this time.',
@@ -969,11 +970,11 @@ export const text = {
       states: { active: 'active', paused: 'paused', blocked: 'blocked' },
       accepted: 'Accepted',
       rate: (percent: string, ended: string) => `${percent} of ${ended}`,
-      noneEnded: 'none has ended yet',
+      noneEnded: 'none completed yet',
       review: 'For review',
       waiting: 'Waiting',
       since: (from: string, deliveries: string) =>
-        `Counted are the newest ${deliveries} deliveries of all subscriptions, since ${from}.`,
+        `The newest ${deliveries} deliveries of all subscriptions are counted, since ${from}.`,
       consumer: 'Consumer',
       scopes: 'Scopes',
       dictionaries: 'Dictionaries',
@@ -1017,8 +1018,8 @@ export const text = {
         secretHint:
           'It signs the deliveries. 16 to 1,024 bytes. The box never shows it again: copy it to the subscriber now.',
         generate: 'Generate a secret',
-        consumerHint: 'Name of the token whose scopes bound it. Empty: yours.',
-        scopesHint: 'None: all that are open to the consumer and to you.',
+        consumerHint: 'The subscription gets only what the roles of this token may read. Empty: your token.',
+        scopesHint: 'If none is selected: all scopes that both the token and you may read.',
         dictionariesHint: 'Names, with a comma or a new line between them. Empty: all.',
         anyHint: 'None: all.',
         tryIt: 'Send a test',
@@ -1141,7 +1142,7 @@ export const text = {
     configuration: {
       title: 'Configuration',
       about:
-        'The file lineside.toml of the service. A change is checked before it is written, and the file of before is kept. Keys that name files, directories or sockets are changed on the box: "sudo lineside config change FILE".',
+        'The file lineside.toml of the service. A change is checked before it is written, and the previous file is kept. Keys that name files, directories or sockets are changed on the box: "sudo lineside config change FILE".',
       open: 'Read and change…',
       undo: 'Put the previous file back…',
       editTitle: 'Configuration',
@@ -1164,7 +1165,7 @@ export const text = {
       notReloaded: 'The service was not asked to read it: run "sudo systemctl reload lineside" on the box.',
       undoTitle: 'Put the previous file back',
       undoQuestion:
-        'The file of before the last change takes the place of the present one, and the service reads it. Doing it again puts the present one back.',
+        'The previous file replaces the present one, and the service reads it. If you do this again, the present file is back.',
       undoAction: 'Put it back',
       noPrevious: 'There is no other file: the configuration was not changed here, or was put back.',
     },

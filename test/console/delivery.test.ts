@@ -166,7 +166,7 @@ describe('the console: delivery', { skip: browserMissing }, () => {
     await opened.click('button', 'Send a test');
     await opened.sees(/Accepted: HTTP 202 after \d+ ms/, 'dialog');
     await opened.click('button', 'Add');
-    await opened.sees(/scada[\s\S]*active[\s\S]*none has ended yet/, '.subscription');
+    await opened.sees(/scada[\s\S]*active[\s\S]*none completed yet/, '.subscription');
     await assertAccessible(opened, 'delivery, one subscription');
     await create(api, 'site.rooms', 'hall', { name: 'Hall' });
     await receiver.received(2, '/scada');

@@ -41,7 +41,7 @@ export function AlertList(): JSX.Element | null {
   return (
     <Section title={text.alerts.title} class="alerts">
       <ProblemBox problem={problem} />
-      {isFresh && value?.items.length === 0 && <p class="good">{text.alerts.none}</p>}
+      {isFresh && value?.items.length === 0 && <p>{text.alerts.none}</p>}
       {value !== undefined && value.items.length > 0 && (
         <ul class="plain">
           {value.items.map((alert) => (

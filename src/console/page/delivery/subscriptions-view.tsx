@@ -93,7 +93,8 @@ function rateText(counts: Counts | undefined): string {
   return say.rate(percentText(percent), countText(counts.delivered + counts.rejected + counts.failed));
 }
 
-const looks = { active: 'good', paused: 'idle', blocked: 'bad' } as const;
+// Active is a setting: whether its deliveries arrive is in the column beside it.
+const looks = { active: 'idle', paused: 'idle', blocked: 'bad' } as const;
 
 function State({ of: { active, blocked } }: { of: Subscription }): JSX.Element {
   const state = blocked !== '' ? 'blocked' : active ? 'active' : 'paused';

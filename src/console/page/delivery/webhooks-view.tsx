@@ -153,7 +153,10 @@ type Attempt = DeliveryDetail['attemptList'][number];
 const resultOf = ({ statusCode, cause }: Attempt): string => String(statusCode ?? cause ?? say.noAnswer);
 
 function answerText(attempt: Attempt): string {
-  return attempt.message === '' ? resultOf(attempt) : `${resultOf(attempt)}: ${attempt.message}`;
+  const { message } = attempt;
+  const result = resultOf(attempt);
+  if (message === '') return result;
+  return message.includes(result) ? message : `${result}: ${message}`;
 }
 
 const looks = { delivered: 'good', rejected: 'bad', failed: 'bad', retrying: 'warn', pending: 'idle' } as const;
