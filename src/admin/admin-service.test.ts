@@ -1,6 +1,7 @@
 /** The helper with programs that note how they were called: whatever is asked for, only the command lines of the list are run. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -11,111 +12,23 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { connect, type Socket } from 'node:net';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
-import { addToken, revokeToken } from '../shared/auth/token-file.ts';
+import { revokeToken } from '../shared/auth/token-file.ts';
 import { roles } from '../shared/auth/tokens.ts';
-import { systemClock } from '../shared/base/clock.ts';
 import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
-import { recordingLogger } from '../shared/base/logger.fixture.ts';
-import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { until } from '../shared/base/wait.fixture.ts';
-import { type AdminOptions, AdminService, SENDING_LIMIT_MS } from './admin-service.ts';
-import { MAX_REQUEST_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, type VerbName, verbs } from './verbs.ts';
-
-type Json = Readonly<Record<string, unknown>>;
-
-/** Waits while there is a file "wait"; says what the file "says" holds; ends with the status in "status". */
-const PROGRAM = (dir: string) => `#!/bin/sh
-echo $$ >'${dir}/pid'
-words=$(printf '%s\\037' "$@")
-cat >'${dir}/input'
-echo "$words" >>'${dir}/calls'
-while [ -e '${dir}/wait' ]; do sleep 0.01; done
-for last; do :; done
-[ ! -e '${dir}/link' ] || ln -s '${dir}/link' "$last"
-while [ -e '${dir}/fills' ]; do echo more >>"$last"; done
-[ ! -e '${dir}/file' ] || cp '${dir}/file' "$last"
-cat '${dir}/says' 2>/dev/null || echo '[]'
-[ ! -e '${dir}/fails' ] || { cat '${dir}/fails' >&2; exit 1; }
-`;
-
-async function startHelper(t: TestContext, options: Partial<AdminOptions> = {}) {
-  const dir = temporaryDirectory(t);
-  const at = (name: string): string => join(dir, name);
-  // Of a helper that was killed.
-  mkdirSync(at('state/files/.file.new'), { recursive: true });
-  const tokensFile = at('tokens.json');
-  const token = (name: string, ...of: string[]) => addToken(tokensFile, name, of, new Date(0));
-  const admin = token('chief', 'admin');
-  writeFileSync(at('program'), PROGRAM(dir), { mode: 0o755 });
-  const { logger, lines } = recordingLogger();
-  const service = new AdminService({
-    programs: { lineside: [at('program'), 'lineside'], systemctl: [at('program'), 'systemctl'] },
-    configFile: undefined,
-    tokensFile,
-    group: 0,
-    stateDir: at('state'),
-    env: process.env,
-    clock: systemClock,
-    logger,
-    ...options,
-  });
-  const path = at('admin.sock');
-  const ended = service.serve({ path });
-  t.after(async () => {
-    rmSync(at('wait'), { force: true });
-    service.stop();
-    await ended;
-  });
-  await until('the socket', () => existsSync(path));
-  const calls = (): string[][] =>
-    existsSync(at('calls'))
-      ? readFileSync(at('calls'), 'utf8')
-          .trimEnd()
-          .split('\n')
-          .map((line) => line.split('\x1f').slice(0, -1))
-      : [];
-  const audit = (): Json[] =>
-    readFileSync(at('state/audit.jsonl'), 'utf8')
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Json);
-  const ask = (verb: string, args: unknown = {}, by: unknown = admin): Promise<Json> =>
-    exchange(path, `${JSON.stringify({ verb, token: by, args })}\n`).then(({ answer }) => answer);
-  return { dir, at, path, tokensFile, token, admin, calls, audit, ask, lines, ended };
-}
-
-/** Sends what it is given, and answers the first line and what follows it. */
-function exchange(path: string, request: string | Buffer): Promise<{ answer: Json; rest: Buffer }> {
-  return answered(begin(path, request));
-}
-
-function begin(path: string, request: string | Buffer): Socket {
-  const socket = connect(path);
-  socket.on('error', () => undefined);
-  socket.write(request);
-  return socket;
-}
-
-async function answered(socket: Socket): Promise<{ answer: Json; rest: Buffer }> {
-  const pieces: Buffer[] = [];
-  for await (const piece of socket) pieces.push(piece as Buffer);
-  const all = Buffer.concat(pieces);
-  const end = all.indexOf('\n');
-  return { answer: JSON.parse(all.toString('utf8', 0, end)) as Json, rest: all.subarray(end + 1) };
-}
-
-function codeOf({ error }: Json): string {
-  return (error as { code?: string } | undefined)?.code ?? '';
-}
+import { SENDING_LIMIT_MS } from './admin-service.ts';
+import { answered, begin, codeOf, exchange, type Json, startHelper } from './helper.fixture.ts';
+import { MAX_REQUEST_BYTES, MAX_UPLOAD_BYTES, REQUEST_LIMIT_MS, TURN_LIMIT_MS, type VerbName, verbs } from './verbs.ts';
 
 const listLine = ['lineside', 'token', 'list', '--json'];
 
 test('every command line that is run is one of the list, whatever verbs and arguments are asked for', async (t) => {
-  const { ask, calls, at, tokensFile } = await startHelper(t);
+  const { ask, upload, calls, at, tokensFile } = await startHelper(t);
+  writeFileSync(at('ends'), '');
+  const content = Buffer.from('x');
+  const sha256 = createHash('sha256').update(content).digest('hex');
   const before = readFileSync(tokensFile, 'utf8');
   // The whole list, written down a second time: a verb that is added here is seen.
   const allowed = [
@@ -123,6 +36,9 @@ test('every command line that is run is one of the list, whatever verbs and argu
     /^lineside token add --json( --role (viewer|operator|admin|writer|reader|refdata-internal|refdata-restricted)){1,7} -- [a-z0-9._-]{1,64}$/,
     /^lineside token revoke --json --keep-admin -- [a-z0-9._-]{1,64}$/,
     /^lineside update status --json$/,
+    /^lineside update check --json \/\S+\/state\/upload$/,
+    /^systemctl start lineside-admin-update\.service$/,
+    /^lineside update try --json$/,
     /^systemctl --no-block restart lineside\.service$/,
     /^lineside doctor --json$/,
     /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,
@@ -152,6 +68,8 @@ test('every command line that is run is one of the list, whatever verbs and argu
   const args = fc.oneof(
     fc.constant({}),
     fc.record({ name }),
+    fc.record({ bytes: fc.oneof(fc.constantFrom(1, 1, 0, MAX_UPLOAD_BYTES + 1), odd) }),
+    fc.record({ sha256: fc.oneof(fc.constant(sha256), odd) }),
     fc.record({ log: fc.oneof(fc.boolean(), odd) }),
     fc.record({
       limit: fc.oneof(fc.integer({ min: -1, max: 1_001 }), odd),
@@ -174,7 +92,8 @@ test('every command line that is run is one of the list, whatever verbs and argu
   await fc.assert(
     fc.asyncProperty(verb, args, async (asked, given) => {
       const ran = calls().length;
-      const answer = await ask(asked, given);
+      const isUpload = asked.endsWith('.upload');
+      const answer = await (isUpload ? upload(asked, content, given) : ask(asked, given));
       const lines = calls()
         .slice(ran)
         .map((words) => words.join(' '));
@@ -187,11 +106,14 @@ test('every command line that is run is one of the list, whatever verbs and argu
           line,
         );
     }),
-    { numRuns: 400 },
+    { numRuns: 1_000 },
   );
   assert.ok(calls().length > 20, 'hardly anything was run: does the test ask for what there is?');
   assert.equal(readFileSync(tokensFile, 'utf8'), before);
-  assert.deepEqual(readdirSync(at('state')), ['audit.jsonl']);
+  assert.deepEqual(
+    readdirSync(at('state')).filter((name) => name !== 'upload'),
+    ['audit.jsonl'],
+  );
 });
 
 test('bytes that are no request are refused, and nothing is run', async (t) => {

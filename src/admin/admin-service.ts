@@ -3,7 +3,6 @@
  * starts it with the first connection. It does not trust the hub: each request carries the caller's token, which is checked here
  * against the tokens file, and only the command lines of verbs.ts are run, one at a time.
  */
-import { spawn } from 'node:child_process';
 import { closeSync, constants, createReadStream, fstatSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -11,13 +10,15 @@ import { Value } from '@sinclair/typebox/value';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { AuthFailureLog } from '../shared/base/burst-log.ts';
 import { type Clock, endsWithin, systemClock, type Timer, withLimit } from '../shared/base/clock.ts';
-import { asLinesideError, errorCatalogue, LinesideError, messageOf } from '../shared/base/errors.ts';
+import { asLinesideError, LinesideError, messageOf } from '../shared/base/errors.ts';
 import { peerOf } from '../shared/base/libc.ts';
 import { createLogger, type Logger } from '../shared/base/logger.ts';
 import { objectIn } from '../shared/base/same-json.ts';
 import { loadTolerant } from '../shared/config/load.ts';
 import { inheritedSockets } from '../shared/host/systemd-sockets.ts';
 import { AuditFile, BEGUN } from './audit-file.ts';
+import { type Ended, environmentOf, failureIn, run } from './command.ts';
+import { Upload } from './upload.ts';
 import {
   type AdminAnswer,
   type AdminFailure,
@@ -26,25 +27,27 @@ import {
   type CommandVerb,
   MAX_REQUEST_BYTES,
   type OwnVerbName,
+  READY_LINE,
   REQUEST_LIMIT_MS,
   TURN_LIMIT_MS,
+  UPLOAD_TURN_LIMIT_MS,
+  type UploadKind,
+  type UploadVerbName,
   verbOf,
+  workUnits,
 } from './verbs.ts';
 
 /** systemd starts it again with the next connection. */
 const IDLE_MS = 30_000;
 /** Requests that wait for their turn, the running one included. */
 const MAX_CONNECTIONS = 8;
-/** The doctor's findings are some ten KiB. */
-const MAX_OUTPUT_BYTES = 1_024 * 1_024;
 /** A reader of a file that takes nothing for so long has gone. */
 const STALLED_MS = 60_000;
 /** And one that is not done after so long: 2 GiB at 1.2 Mbit/s. Another file is refused meanwhile. */
 export const SENDING_LIMIT_MS = 4 * 3_600_000;
+/** systemd says at once what a unit does. */
+const UNIT_LIMIT_MS = 10_000;
 const DEFAULT_STATE_DIR = '/var/lib/lineside-admin';
-/** The service's own variables would move the data directory of the commands. */
-const PASSED_ON = /^(PATH|HOME|LANG|TZ|NODE_\w+|MALLOC_\w+|LINESIDE_\w+)$/;
-
 type Program = readonly [string, ...string[]];
 
 export interface AdminOptions {
@@ -67,7 +70,11 @@ interface Admitted {
   readonly verb: NonNullable<ReturnType<typeof verbOf>>;
   /** Name of the caller's token. */
   readonly caller: string;
+  readonly socket: Socket;
+  /** Fires when the caller disconnects. */
+  readonly gone: AbortSignal;
 }
+type AdmittedCommand = Admitted & { readonly verb: CommandVerb };
 
 export class AdminService {
   readonly #o: AdminOptions;
@@ -76,11 +83,13 @@ export class AdminService {
   readonly #refusals: AuthFailureLog;
   readonly #audit: AuditFile;
   readonly #filesDir: string;
+  readonly #upload: Upload;
   readonly #open = new Set<Socket>();
   /** What the helper does itself. */
   readonly #own: { readonly [Name in OwnVerbName]: (args: ArgsOf<Name>) => unknown } = {
     audit: ({ before, limit, reads }) =>
       this.#audit.page(before, limit, (verb) => reads || verbOf(verb)?.reads !== true),
+    'upload.check': ({ bytes }) => this.#upload.checkRoom(bytes),
   };
   #idleTimer: Timer | undefined;
   #running = '';
@@ -98,6 +107,7 @@ export class AdminService {
     this.#filesDir = join(stateDir, 'files');
     // Of a helper that was killed.
     rmSync(this.#filesDir, { recursive: true, force: true });
+    this.#upload = new Upload(stateDir, clock);
     this.#server = createServer((socket) => void this.#serve(socket));
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
@@ -117,11 +127,12 @@ export class AdminService {
     this.#idleTimer?.cancel();
     this.#server.close();
     for (const socket of this.#open) socket.destroy();
+    this.#upload.drop();
   }
 
   #idle(): void {
     this.#idleTimer?.cancel();
-    this.#idleTimer = this.#o.clock.timer(IDLE_MS, () => this.stop());
+    this.#idleTimer = this.#o.clock.timer(Math.max(IDLE_MS, this.#upload.neededMs), () => this.stop());
   }
 
   async #serve(socket: Socket): Promise<void> {
@@ -136,10 +147,13 @@ export class AdminService {
     });
     try {
       this.#checkPeer(socket);
-      const admitted = await this.#admit(await readRequest(socket, this.#o.clock, gone.signal));
-      await this.#inTurn(admitted, () => this.#perform(admitted, socket, gone.signal));
+      const line = await readRequest(socket, this.#o.clock, gone.signal);
+      const admitted = { ...(await this.#admit(line)), socket, gone: gone.signal };
+      // A file takes its time to arrive: other verbs are done meanwhile.
+      if (isUpload(admitted.verb)) await this.#perform(admitted);
+      else await this.#inTurn(admitted, () => this.#perform(admitted));
     } catch (error) {
-      this.#answer(socket, { error: failureOf(error, this.#o.logger) });
+      if (!gone.signal.aborted) this.#answer(socket, { error: failureOf(error, this.#o.logger) });
     }
   }
 
@@ -158,7 +172,7 @@ export class AdminService {
     throw new LinesideError('PERMISSION_DENIED', `user ${uid} may not use the administration helper`);
   }
 
-  async #admit(line: string): Promise<Admitted> {
+  async #admit(line: string): Promise<Omit<Admitted, 'socket' | 'gone'>> {
     const request = requestIn(line);
     const owner = await this.#tokens.find(request.token);
     const refuse = (code: 'UNAUTHENTICATED' | 'PERMISSION_DENIED', reason: string): LinesideError => {
@@ -177,36 +191,55 @@ export class AdminService {
   }
 
   /** One at a time. CONFLICT if it is not its turn within the limit. */
-  async #inTurn(admitted: Admitted, work: () => Promise<void>): Promise<void> {
+  async #inTurn<T>({ request, verb }: Admitted, work: () => Promise<T>, limitMs = TURN_LIMIT_MS): Promise<T> {
     const { promise: done, resolve: end } = Promise.withResolvers<void>();
     const before = this.#tail;
     this.#tail = before.then(() => done);
     try {
-      if (!(await endsWithin(this.#o.clock, TURN_LIMIT_MS, before)))
+      const isInTime = await endsWithin(this.#o.clock, limitMs, before);
+      if (!isInTime)
         throw new LinesideError('CONFLICT', `another administrator's command is running: ${this.#running}`, {
           hint: 'try again when it is done',
         });
-      this.#running = admitted.request.verb;
-      await work();
+      if (!(verb.besideWork ?? verb.reads ?? false)) await this.#checkUnits();
+      this.#running = request.verb;
+      return await work();
     } finally {
       end();
     }
   }
 
+  /** CONFLICT: a unit works. */
+  async #checkUnits(): Promise<void> {
+    const kind = this.#upload.taken;
+    if (kind === undefined) return;
+    const { unit, does } = workUnits[kind];
+    const [program, ...first] = this.#o.programs.systemctl;
+    const child = {
+      program,
+      given: [...first, 'is-active', '--quiet', unit],
+      env: environmentOf(this.#o.env),
+      input: '',
+    };
+    const { status } = await withLimit(this.#o.clock, UNIT_LIMIT_MS, undefined, (signal) => run(child, signal));
+    if (status === 0) throw new LinesideError('CONFLICT', does, { hint: 'try again when it is done' });
+    this.#upload.dropTaken(kind);
+  }
+
   /** No change is begun that could not be written down before, and nothing is answered that could not be. */
-  async #perform(admitted: Admitted, socket: Socket, gone: AbortSignal): Promise<void> {
+  async #perform(admitted: Admitted): Promise<void> {
+    const { verb, socket, gone } = admitted;
     // The caller has disconnected while it waited.
     if (gone.aborted) return;
     const note = (outcome: string): void => this.#note(admitted, outcome);
-    if (admitted.verb.reads !== true) note(BEGUN);
+    if (verb.reads !== true) note(BEGUN);
     try {
-      const answer = await this.#run(admitted, gone);
-      note(doneIn(admitted.verb, answer));
+      const answer = await this.#run(admitted);
+      note(doneIn(verb, answer));
       if (typeof answer === 'number') this.#send(socket, answer);
       else this.#answer(socket, answer);
     } catch (error) {
-      if ('answer' in admitted.verb && admitted.verb.answer === 'file')
-        rmSync(this.#filesDir, { recursive: true, force: true });
+      if ('answer' in verb && verb.answer === 'file') rmSync(this.#filesDir, { recursive: true, force: true });
       note(gone.aborted ? 'aborted: the caller disconnected' : `failed: ${asLinesideError(error).code}`);
       throw error;
     }
@@ -219,17 +252,53 @@ export class AdminService {
   }
 
   /** A number: the open file that is the answer. */
-  async #run({ verb, request }: Admitted, gone: AbortSignal): Promise<AdminAnswer | number> {
-    if ('command' in verb) return this.#command(verb, request, gone);
-    const work = this.#own[request.verb as OwnVerbName] as (args: AdminRequest['args']) => unknown;
-    return { done: await work(request.args) };
+  async #run(admitted: Admitted): Promise<AdminAnswer | number> {
+    const { verb, request } = admitted;
+    if (!('command' in verb)) {
+      const work = this.#own[request.verb as OwnVerbName] as (args: AdminRequest['args']) => unknown;
+      return { done: (await work(request.args)) ?? null };
+    }
+    const command = { ...admitted, verb };
+    if (verb.uploads !== undefined) return this.#received(command, verb.uploads);
+    if (verb.uses !== undefined) return this.#used(command, verb.uses);
+    if (verb.answer !== 'file') return { done: await this.#command(command, '') };
+    if (this.#isSending)
+      throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
+    const file = this.#freshFile();
+    await this.#command(command, file);
+    return openPlain(file);
   }
 
-  async #command(verb: CommandVerb, request: AdminRequest, gone: AbortSignal): Promise<AdminAnswer | number> {
+  /** The file, then the command that checks it. Nothing is left of one that is not good. */
+  async #received(admitted: AdmittedCommand, kind: UploadKind): Promise<AdminAnswer> {
+    const { socket, request } = admitted;
+    const { bytes } = request.args as ArgsOf<UploadVerbName>;
+    await this.#inTurn(admitted, () => Promise.resolve());
+    const sha256 = await this.#upload.receive(socket, kind, bytes, () => socket.write(READY_LINE));
+    try {
+      const check = (): Promise<unknown> => this.#command(admitted, this.#upload.path);
+      const found = await this.#inTurn(admitted, check, UPLOAD_TURN_LIMIT_MS);
+      return { done: { ...(found as object), sha256 } };
+    } catch (error) {
+      this.#upload.drop();
+      throw error;
+    }
+  }
+
+  /** Starts the unit that works on an upload, also if the caller has disconnected by now: systemd may have the job already. */
+  async #used(admitted: AdmittedCommand, kind: UploadKind): Promise<AdminAnswer> {
+    const { sha256 } = admitted.request.args as ArgsOf<'update.install'>;
+    this.#upload.take(kind, sha256);
+    try {
+      return { done: await this.#command({ ...admitted, gone: new AbortController().signal }, '') };
+    } catch (error) {
+      this.#upload.giveBack(kind, sha256);
+      throw error;
+    }
+  }
+
+  async #command({ verb, request, gone }: AdmittedCommand, file: string): Promise<unknown> {
     const { clock, programs, configFile } = this.#o;
-    if (verb.answer === 'file' && this.#isSending)
-      throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
-    const file = verb.answer === 'file' ? this.#freshFile() : '';
     const words = verb.command(request.args, file);
     const [program, ...first] = programs[verb.program];
     // After the words of the command: "--" may end the options.
@@ -244,8 +313,7 @@ export class AdminService {
       throw new LinesideError('NOT_READY', `${request.verb} did not end within ${verb.limitMs / 1_000} s`);
     });
     if (!isAnswer(verb, ended)) throw this.#failure(request.verb, ended);
-    if (verb.answer === 'file') return openPlain(file);
-    return { done: verb.answer === 'json' ? JSON.parse(ended.stdout) : null };
+    return verb.answer === 'json' ? JSON.parse(ended.stdout) : null;
   }
 
   #failure(verb: string, { status, stderr }: Ended): LinesideError {
@@ -282,6 +350,14 @@ export class AdminService {
   }
 }
 
+function isAnswer({ alsoGood }: CommandVerb, { status, stdout }: Ended): boolean {
+  return status === 0 || (stdout !== '' && alsoGood?.includes(status) === true);
+}
+
+function isUpload(verb: Admitted['verb']): boolean {
+  return 'uploads' in verb && verb.uploads !== undefined;
+}
+
 function doneIn(verb: Admitted['verb'], answer: AdminAnswer | number): string {
   const did = 'did' in verb && typeof answer === 'object' && 'done' in answer ? verb.did(answer.done) : '';
   return did === '' ? 'done' : `done: ${did}`;
@@ -290,10 +366,6 @@ function doneIn(verb: Admitted['verb'], answer: AdminAnswer | number): string {
 /** Of a command that failed in its own way. */
 const MAX_SAID_CHARS = 2_000;
 
-function environmentOf(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(env).filter(([name]) => PASSED_ON.test(name)));
-}
-
 function openPlain(file: string): number {
   const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW);
   if (fstatSync(fd).isFile()) return fd;
@@ -301,7 +373,7 @@ function openPlain(file: string): number {
   throw new LinesideError('INTERNAL', 'the command left something that is no file');
 }
 
-// A request, and the command that it becomes.
+// A request.
 
 /** The first line, which has to end in time; nothing may follow it. */
 async function readRequest(socket: Socket, clock: Clock, gone: AbortSignal): Promise<string> {
@@ -336,63 +408,6 @@ function requestIn(line: string): AdminRequest {
   if (typeof verb !== 'string' || typeof token !== 'string' || !isPlain || Object.keys(more).length > 0)
     throw new LinesideError('MALFORMED', 'a request is one JSON object with verb, token and args');
   return { verb, token, args: args as AdminRequest['args'] };
-}
-
-interface Ended {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function isAnswer({ alsoGood }: CommandVerb, { status, stdout }: Ended): boolean {
-  return status === 0 || (stdout !== '' && alsoGood?.includes(status) === true);
-}
-
-/** Killed when the signal fires, or when it prints without end. No shell. */
-function run(
-  { program, given, env, input }: { program: string; given: readonly string[]; env: NodeJS.ProcessEnv; input: string },
-  signal: AbortSignal,
-): Promise<Ended> {
-  const { promise, resolve, reject } = Promise.withResolvers<Ended>();
-  const child = spawn(program, given, {
-    env,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    signal,
-    killSignal: 'SIGKILL',
-    cwd: '/',
-  });
-  // It may end without having read it.
-  child.stdin.on('error', () => undefined).end(input);
-  const texts = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name].setEncoding('utf8').on('data', (piece: string) => {
-      texts[name] += piece;
-      if (texts[name].length > MAX_OUTPUT_BYTES) child.kill('SIGKILL');
-    });
-  }
-  let failure: Error | undefined;
-  child.once('error', (error) => (failure = error));
-  // Not before: what it wrote is removed then, and it must not write on.
-  child.once('close', (status) =>
-    failure === undefined ? resolve({ status: status ?? -1, ...texts }) : reject(failure),
-  );
-  return promise;
-}
-
-/** The failure that a command printed with --json, behind its warnings. */
-function failureIn(stderr: string): LinesideError | undefined {
-  const line = stderr.split('\n').find((one) => one.startsWith('{'));
-  const error = objectIn(line ?? '')?.['error'];
-  if (typeof error !== 'object' || error === null) return undefined;
-  const { code, message, next, reasons } = error as Readonly<Record<string, unknown>>;
-  return new LinesideError(codeOf(code), String(message), {
-    hint: typeof next === 'string' ? next : '',
-    reasons: Array.isArray(reasons) ? reasons.map(String) : [],
-  });
-}
-
-function codeOf(text: unknown): LinesideError['code'] {
-  return typeof text === 'string' && Object.hasOwn(errorCatalogue, text) ? (text as LinesideError['code']) : 'INTERNAL';
 }
 
 function failureOf(thrown: unknown, logger: Logger): AdminFailure {

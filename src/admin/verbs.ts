@@ -14,6 +14,24 @@ export const REQUEST_LIMIT_MS = 5_000;
 /** How long a request waits for the one before it. */
 export const TURN_LIMIT_MS = 10_000;
 
+/** Of an uploaded file. */
+export const MAX_UPLOAD_BYTES = 400 * 1_024 * 1_024;
+/** 400 MiB at 1 Mbit/s. */
+export const RECEIVING_LIMIT_MS = 3_600_000;
+/** A sender from whom nothing comes for so long has gone. */
+export const UPLOAD_STALLED_MS = 60_000;
+/** How long the check of an upload waits for its turn: the longest verb. */
+export const UPLOAD_TURN_LIMIT_MS = 900_000;
+
+export const uploadKinds = ['update', 'restore'] as const;
+/** What an upload is for. */
+export type UploadKind = (typeof uploadKinds)[number];
+/** Each unit works on one kind of upload, for as long as it takes. */
+export const workUnits: Readonly<Record<UploadKind, { readonly unit: string; readonly does: string }>> = {
+  update: { unit: 'lineside-admin-update.service', does: 'an update is being installed' },
+  restore: { unit: 'lineside-admin-restore.service', does: 'a backup is being restored' },
+};
+
 export interface AdminRequest {
   readonly verb: string;
   /** The caller's bearer token. */
@@ -23,6 +41,8 @@ export interface AdminRequest {
 
 /** One line of JSON. With `bytes`, so many bytes of a file follow it. */
 export type AdminAnswer = { readonly done: unknown; readonly bytes?: number } | { readonly error: AdminFailure };
+/** A line before the answer: now the helper takes the bytes of the upload. */
+export const READY_LINE = '{"ready":true}\n';
 
 export interface AdminFailure {
   readonly code: string;
@@ -35,6 +55,8 @@ interface AnyVerb<Args extends TObject> {
   readonly args: Args;
   /** It changes nothing and takes no data from the box: one line in the audit, before the answer, instead of two. */
   readonly reads?: true;
+  /** Whether it is done also while a unit installs an update or restores a backup; default: if it only reads. */
+  readonly besideWork?: boolean;
   /** What the audit has of the arguments. Default: all. */
   readonly noted?: (args: Static<Args>) => AdminRequest['args'];
 }
@@ -46,7 +68,7 @@ interface OwnVerb<Args extends TObject = TObject> extends AnyVerb<Args> {
 
 export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Args> {
   readonly program: 'lineside' | 'systemctl';
-  /** What follows the program. `file`: the path at which the helper expects the file that it sends. */
+  /** What follows the program. `file`: the path at which the helper expects the file that it sends, or has the upload. */
   readonly command: (args: Static<Args>, file: string) => readonly string[];
   /** For its standard input. */
   readonly input?: (args: Static<Args>) => string;
@@ -59,6 +81,10 @@ export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Arg
   readonly alsoGood?: readonly number[];
   /** What the audit adds to "done". */
   readonly did?: (done: unknown) => string;
+  /** A file of `args.bytes` comes before the command, which checks it; its hash is added to the answer. */
+  readonly uploads?: UploadKind;
+  /** The upload with the hash `args.sha256` is put where the unit expects it that the command starts. */
+  readonly uses?: UploadKind;
 }
 
 const exact = <P extends TProperties>(properties: P) => Type.Object(properties, { additionalProperties: false });
@@ -107,6 +133,14 @@ const ownVerb = <Args extends TObject>(declared: OwnVerb<Args>): OwnVerb<Args> =
 /** The lock of the tokens file has a limit of 30 s; a Raspberry Pi starts the command within 3. */
 const TOKEN_LIMIT_MS = 40_000;
 
+export const uploadSize = exact({
+  bytes: Type.Integer({ minimum: 1, maximum: MAX_UPLOAD_BYTES, description: 'Size of the file.' }),
+});
+
+export const uploadHash = exact({
+  sha256: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of the uploaded file, in hexadecimal.' }),
+});
+
 export const verbs = {
   'tokens.list': verb({
     args: nothing,
@@ -118,6 +152,7 @@ export const verbs = {
   }),
   'tokens.add': verb({
     args: tokenSpec,
+    besideWork: true,
     program: 'lineside',
     command: (args) => [
       'token',
@@ -133,6 +168,7 @@ export const verbs = {
   }),
   'tokens.revoke': verb({
     args: exact({ name: tokenName }),
+    besideWork: true,
     program: 'lineside',
     command: (args) => ['token', 'revoke', '--json', '--keep-admin', '--', args.name],
     limitMs: TOKEN_LIMIT_MS,
@@ -146,6 +182,36 @@ export const verbs = {
     withoutConfig: true,
     limitMs: 20_000,
     answer: 'json',
+  }),
+  /** Whether a file of this size can be uploaded now: an answer before the first byte. */
+  'upload.check': ownVerb({ args: uploadSize, reads: true, besideWork: false, limitMs: 10_000 }),
+  'update.upload': verb({
+    args: uploadSize,
+    uploads: 'update',
+    program: 'lineside',
+    command: (_, file) => ['update', 'check', '--json', file],
+    withoutConfig: true,
+    // 400 MiB are read at 2 MB/s.
+    limitMs: 300_000,
+    answer: 'json',
+  }),
+  /** Answered when the unit has begun: the hub reads how far it is. */
+  'update.install': verb({
+    args: uploadHash,
+    uses: 'update',
+    program: 'systemctl',
+    command: () => ['start', workUnits.update.unit],
+    limitMs: 60_000,
+    answer: 'nothing',
+  }),
+  /** Answered before the box stops. */
+  'update.try': verb({
+    args: nothing,
+    program: 'lineside',
+    command: () => ['update', 'try', '--json'],
+    withoutConfig: true,
+    limitMs: 20_000,
+    answer: 'nothing',
   }),
   /** Answered before the service stops: systemd has the job by then. */
   restart: verb({
@@ -228,6 +294,11 @@ export const verbs = {
 
 export type VerbName = keyof typeof verbs;
 export type ArgsOf<Name extends VerbName> = Static<(typeof verbs)[Name]['args']>;
+
+/** The verbs that a file comes with. */
+export type UploadVerbName = {
+  [Name in VerbName]: Name extends `${UploadKind}.upload` ? Name : never;
+}[VerbName];
 
 export type OwnVerbName = {
   [Name in VerbName]: (typeof verbs)[Name] extends { readonly command: unknown } ? never : Name;

@@ -21,11 +21,12 @@ import {
   planIdentity,
   wantedNames,
 } from './identity/identity.ts';
+import { reported, stateFileOption, tenths } from './progress.ts';
 import { settleErrors } from './setup/card-writes.ts';
 import { applySetup } from './setup/setup.ts';
 import { setupExample } from './setup/setup-keys.ts';
 import { commit, finish } from './transaction.ts';
-import type { readUpdateStatus } from './update/boot-partition.ts';
+import { addUpdateCommands } from './update-commands.ts';
 
 /** What is in a database is the affair of the service's rooms; a restore alone loads it. */
 export type LoadDatabases = () => Promise<Readonly<Record<'log' | 'refdata', KnownDatabase>>>;
@@ -182,75 +183,6 @@ function describe(shown: Identity | NewIdentity['file']): string {
   return `${lines.join('\n')}\n`;
 }
 
-function addUpdateCommands(program: Command, { io }: LocalShell, version: string): void {
-  const update = program.command('update').description('the whole system of the card, in two slots with a way back');
-  update
-    .command('install')
-    .argument('<file>', 'the signed bundle')
-    .description('verify a signed bundle and write it to the slot that does not run; it is tried at the next start')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  sudo lineside update install /media/stick/lineside-1.3.0.update && sudo systemctl reboot\n  sudo lineside update status\n',
-    )
-    .option('--allow-downgrade', 'also where the bundle is older than what runs')
-    .action(async (file: string, { allowDowngrade = false }: { allowDowngrade?: boolean }) => {
-      const { ownTarget } = await import('./update/boot-partition.ts');
-      const { installUpdate } = await import('./update/update-install.ts');
-      const target = ownTarget(version);
-      const { slot, manifest } = installUpdate({ file, target, allowDowngrade, onProgress: tenths(io.stderr) });
-      io.stdout.write(
-        `lineside ${manifest.version} is in slot ${slot} and is tried at the next start: systemctl reboot\n` +
-          'If it does not become healthy, the box automatically returns to the slot that runs now.\n',
-      );
-    });
-  update
-    .command('status')
-    .description('which slot runs, which is good, and whether one is on trial')
-    .option('--json', 'print JSON')
-    .action(async ({ json }: { json?: boolean }) => {
-      const { ownTarget, readUpdateStatus } = await import('./update/boot-partition.ts');
-      const shown = readUpdateStatus(ownTarget(version));
-      io.stdout.write(json === true ? `${JSON.stringify(shown)}\n` : `${statusLines(shown).join('\n')}\n`);
-    });
-  update
-    .command('mark-good')
-    .description('keep the slot that runs now; the health check does it automatically after an update')
-    .action(async () => {
-      const { markGood, ownTarget } = await import('./update/boot-partition.ts');
-      const { slot, wasGood } = markGood(ownTarget(version));
-      io.stdout.write(`slot ${slot} ${wasGood ? 'was good already' : 'is the good one now'}\n`);
-    });
-  update
-    .command('pack')
-    .description('make a signed bundle from an image build (needs no box)')
-    .requiredOption('--root <file>', 'image of the root partition')
-    .requiredOption('--boot <dir>', "the slot's directory of the boot partition")
-    .requiredOption('--key <file>', 'private Ed25519 key (PEM)')
-    .requiredOption('--out <file>', 'the bundle')
-    .option('--board <name>', 'what it runs on', 'raspberry-pi-arm64')
-    .option('--release <version>', 'its version; default: of this lineside')
-    .action(async (options: Record<'root' | 'boot' | 'key' | 'out' | 'board' | 'release', string>) => {
-      const { packBundle } = await import('./update/update-bundle.ts');
-      const epoch = Number(io.env['SOURCE_DATE_EPOCH'] ?? Number.NaN);
-      const builtAtS = Number.isSafeInteger(epoch) ? epoch : Math.floor(io.clock.wallMs() / 1000);
-      const manifest = packBundle({ ...options, version: options.release ?? version, builtAtS });
-      io.stdout.write(`${JSON.stringify(manifest, null, 2)}\n`);
-    });
-}
-
-function statusLines(status: ReturnType<typeof readUpdateStatus>): string[] {
-  const { version, running, onTrial, good, trying, triesLeft, failed } = status;
-  const lines = [
-    `slot ${running} runs lineside ${version}${onTrial ? ', on trial' : ''}; slot ${good} is the good one`,
-  ];
-  if (trying !== null && trying !== running)
-    lines.push(`slot ${trying} holds an update that is tried at the next start`);
-  if (failed !== null)
-    lines.push(`the update in slot ${failed} did not become healthy: the box returned to slot ${good}`);
-  if (onTrial) lines.push(`starts left before the box returns to slot ${good}: ${triesLeft}`);
-  return lines;
-}
-
 const configOption = ['--config <file>', 'configuration (default /etc/lineside/lineside.toml)'] as const;
 
 function addBackup(program: Command, { io, warn }: LocalShell, version: string): void {
@@ -284,31 +216,60 @@ function addBackup(program: Command, { io, warn }: LocalShell, version: string):
     });
 }
 
-function addRestore(program: Command, { io }: LocalShell, databases: LoadDatabases): void {
+interface RestoreCommandOptions {
+  readonly yes?: true;
+  readonly show?: true;
+  readonly keepSecrets?: true;
+  readonly stateFile?: string;
+  readonly finish?: true;
+  readonly config?: string;
+  readonly json?: true;
+}
+
+function addRestore(program: Command, shell: LocalShell, databases: LoadDatabases): void {
+  const { io } = shell;
+  const finish = async (configFile: string): Promise<void> => {
+    const { finishRestore } = await import('./backup/restore-swap.ts');
+    const finished = finishRestore(dirname(configFile));
+    io.stdout.write(finished ? 'the interrupted restore is finished\n' : 'no restore was interrupted\n');
+  };
+  const show = async (file: string, json: boolean): Promise<void> => {
+    const { inspectBackup } = await import('./backup/restore.ts');
+    const found = inspectBackup(file, json ? () => undefined : tenths(io.stderr));
+    const lines = Object.entries(found).map(([name, value]) => `${name.padEnd(14)}${value ?? 'none'}\n`);
+    io.stdout.write(json ? `${JSON.stringify(found)}\n` : lines.join(''));
+  };
   program
     .command('restore')
     .argument('[file]', 'the backup')
     .description('put a backup in the place of what this box has; the service is stopped meanwhile')
     .option('--yes', 'confirm: all data of the box is deleted')
     .addHelpText('after', '\nExample:\n  sudo lineside restore /media/stick/box-7.backup --yes\n')
+    .option('--show', 'verify the backup and print what is in it; change nothing')
+    .option('--keep-secrets', 'the box keeps its tokens, keys and secrets, whatever the backup holds')
     .option('--finish', 'resume a restore that was interrupted (the next start of the box does it automatically)')
+    .option(...stateFileOption)
     .option(...configOption)
-    .action(async (file: string | undefined, options: { yes?: boolean; finish?: boolean; config?: string }) => {
+    .option('--json', 'print JSON')
+    .action(async (file: string | undefined, options: RestoreCommandOptions) => {
       const configFile = configFileOf(options.config, io.env);
-      if (options.finish === true) {
-        const { finishRestore } = await import('./backup/restore-swap.ts');
-        const finished = finishRestore(dirname(configFile));
-        io.stdout.write(finished ? 'the interrupted restore is finished\n' : 'no restore was interrupted\n');
-        return;
-      }
+      if (options.finish === true) return finish(configFile);
       if (file === undefined) throw new LinesideError('INVALID_ARGUMENT', 'no backup is named');
       if (!(statSync(file, { throwIfNoEntry: false })?.isFile() ?? false))
         throw new LinesideError('NOT_FOUND', `cannot restore ${file}: there is no such file`);
+      if (options.show === true) return show(file, options.json === true);
       needsYes(options.yes, 'What this box has now, its log included, would be replaced.');
       const { restoreBackup, servicesOf } = await import('./backup/restore.ts');
       const services = servicesOf(configFile);
-      const list = restoreBackup({ file, configFile, env: io.env, databases: await databases(), services });
-      io.stdout.write(`this box is ${list.deviceId} as of ${list.createdAt} again\n`);
+      const known = await databases();
+      const keepsSecrets = options.keepSecrets === true;
+      await reported(shell, options.stateFile, async (onProgress) => {
+        const restored = { file, configFile, env: io.env, databases: known, services, keepsSecrets, onProgress };
+        const { deviceId, createdAt } = restoreBackup(restored);
+        const text = `this box is ${deviceId} as of ${createdAt} again\n`;
+        io.stdout.write(options.json === true ? `${JSON.stringify({ deviceId, createdAt })}\n` : text);
+        return deviceId;
+      });
     });
 }
 
@@ -329,14 +290,4 @@ function addFactoryReset(program: Command, { io }: LocalShell, version: string):
 function needsYes(yes: boolean | undefined, what: string): void {
   if (yes === true) return;
   throw new LinesideError('INVALID_ARGUMENT', 'nothing was done', { hint: `${what} With --yes it is done.` });
-}
-
-/** A line for each tenth, readable where the output is a file too. */
-function tenths(out: { write(text: string): unknown }): (what: string, done: number, of: number) => void {
-  let last = '';
-  return (what, done, of) => {
-    const line = `${what}: ${of === 0 ? 100 : Math.floor((10 * done) / of) * 10} %\n`;
-    if (line !== last) out.write(line);
-    last = line;
-  };
 }

@@ -18,6 +18,7 @@ export const text = {
   values: { unknown: 'unknown', noTime: 'no time', noDate: 'no date' },
   /** Failures that the page itself finds. */
   problems: {
+    uploadCut: 'The connection ended before the file was sent.',
     status: (status: number) => `The box answered with status ${status}`,
     noAnswer: 'The box does not answer',
     noAnswerHint: 'Is the network up, and the box switched on? The page tries again automatically.',
@@ -1126,8 +1127,44 @@ export const text = {
       tooLargeHint:
         'Leave the serial log out, use a Chromium browser over HTTPS, or run "sudo lineside backup" on the box.',
     },
+    upload: {
+      hint: (most: string) => `At most ${most}.`,
+      none: 'Choose a file first.',
+      empty: 'This file is empty.',
+      tooLarge: (most: string) => `A file that is uploaded has at most ${most}`,
+      running: 'Uploading…',
+      progress: 'File sent',
+      soFar: (bytes: string, of: string) => `${bytes} of ${of}`,
+      checking: 'The box checks the file.',
+      workProgress: 'Progress of the step',
+      beginning: 'beginning',
+      step: (step: string, percent: number) => `${step}: ${percent} %`,
+      failed: 'The box could not do it',
+      aborted: 'The box has stopped before the end',
+      abortedWhy: 'The program was ended from outside. Begin again.',
+    },
     update: {
       title: 'Update',
+      bundle: 'Signed bundle',
+      upload: 'Upload and check',
+      tooLargeHint: 'Install it on the box: sudo lineside update install FILE',
+      about:
+        'An update is written to the slot that does not run. It is tried when the box restarts; if it does not become healthy, the box returns to the slot that runs now.',
+      found: (version: string, slot: string, built: string) =>
+        `The signature is good: version ${version}, made at ${built}. It can be installed in slot ${slot}.`,
+      install: (version: string) => `Install ${version}`,
+      steps: {
+        'verifying the bundle': 'the bundle is verified',
+        'writing the root': 'the slot is written',
+        'reading it back': 'the slot is read back',
+      },
+      installed: (version: string) => `Version ${version} is installed.`,
+      restart: 'Restart the box…',
+      restartTitle: 'Restart the box with the update',
+      restartQuestion:
+        'The port is closed until the box has started again, for a minute or two. Bytes that arrive meanwhile are lost.',
+      restartAction: 'Restart now',
+      restarting: 'The box restarts. The page connects again automatically, and shows the trial here.',
       version: 'Version that runs',
       running: 'Slot that runs',
       good: 'Good slot',

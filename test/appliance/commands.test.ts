@@ -11,6 +11,7 @@ import { run as drive } from '../../src/cli/drive.fixture.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
 import { FakeClock } from '../../src/shared/base/fake-clock.fixture.ts';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
+import { readWork } from '../../src/shared/base/work-state.ts';
 import { fill, siteIn, statesOf } from './backup-site.ts';
 
 const env = { SOURCE_DATE_EPOCH: '1800000000' };
@@ -51,6 +52,10 @@ test('backup, its list with tar, and restore', async (t) => {
   for (const name of ['etc/secrets/hub/kafka.password', 'line/log.db', 'hub/refdata.db', 'manifest.json']) {
     assert.ok(stdout.split('\n').includes(name), name);
   }
+  const shown = await run('restore', where.file, '--show', '--json', ...config);
+  const { deviceId, withKeys, configFiles } = JSON.parse(shown.stdout) as Record<string, unknown>;
+  assert.deepEqual([deviceId, withKeys, configFiles, shown.stderr], ['box-1', true, 3, '']);
+  assert.match((await run('restore', `${where.file}.2`, '--show', ...config)).stdout, /^logBytes +none$/m);
   writeFileSync(join(where.etc, 'tokens.json'), '{"text":"two"}');
   const asked = await run('restore', where.file, ...config);
   assert.deepEqual([asked.status, /With --yes it is done/.test(asked.stderr)], [1, true]);
@@ -61,7 +66,12 @@ test('backup, its list with tar, and restore', async (t) => {
     [5, true, false],
   );
   assert.doesNotMatch(none.stderr, /[\x80-\x9f\u202e]/, 'it drives no terminal');
-  const restored = await run('restore', where.file, '--yes', ...config);
+  const stateFile = join(dir, 'state.json');
+  const broken = await run('restore', where.configFile, '--yes', '--state-file', stateFile, ...config);
+  assert.deepEqual([broken.status !== 0, readWork(stateFile)?.state], [true, 'failed']);
+  const restored = await run('restore', where.file, '--yes', '--state-file', stateFile, ...config);
+  const { state, step, result } = readWork(stateFile) ?? {};
+  assert.deepEqual([state, step, result], ['done', 'replacing', 'box-1']);
   assert.deepEqual(
     [restored.status, restored.stdout.startsWith('this box is box-1 as of ')],
     [0, true],

@@ -17,6 +17,7 @@ import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { keyBytes, listName } from '../../src/appliance/backup/backup-archive.ts';
+import { restoreBackup } from '../../src/appliance/backup/restore.ts';
 import { finishRestore, writeJournal } from '../../src/appliance/backup/restore-swap.ts';
 import { killedAt } from '../../src/appliance/killed.fixture.ts';
 import { keyBytes as usedKeyBytes } from '../../src/hub/webhooks/subscriptions/secrets.ts';
@@ -28,6 +29,7 @@ import {
   everything,
   fill,
   inDatabase,
+  known,
   noServices,
   restore,
   type Site,
@@ -416,6 +418,39 @@ test('a backup without keys has none, whatever they are called, and a restore le
   assert.deepEqual(statesOf(where), ['one', 'one', 'two', 'one', 'two', 'one', 'one']);
   const names = ['both.pem', 'ca', 'identity.json', 'kafka-ca.pem', 'lineside.toml', 'password.txt', 'secrets'];
   assert.deepEqual(readdirSync(where.etc).sort(), [...names, 'tokens.json']);
+});
+
+test('a restore that keeps secrets takes neither tokens nor keys from a backup that has them, by any name', async (t) => {
+  const where = await twoStates(t);
+  const tokens = `[auth]\ntokens_file = ${JSON.stringify(join(where.etc, 'tokens.json'))}\n`;
+  appendFileSync(where.configFile, tokens);
+  const certificate = '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n';
+  const options = { file: where.file, configFile: where.configFile, env: {}, databases: known, services: noServices };
+  const keeping = () => restoreBackup({ ...options, keepsSecrets: true });
+  // Another configuration would make the box trust other tokens.
+  const before = everything(where);
+  assert.throws(
+    keeping,
+    refusedAs('CONFIG_INVALID', /names the tokens file \/etc\/lineside\/tokens\.json, this box has/),
+  );
+  assert.deepEqual(everything(where), before);
+
+  configured(where, tokens);
+  crafted(where.file, (entries) => {
+    // A file of certificates alone is a public one.
+    put(entries, 'etc/tokens.json', certificate);
+    put(entries, 'etc/kafka-ca.pem', certificate);
+    put(entries, 'etc/identity.json', '{}');
+  });
+  keeping();
+  assert.deepEqual(statesOf(where), ['one', 'two', 'two', 'one', 'two', 'one', 'one']);
+  assert.deepEqual(readdirSync(where.etc).sort(), [
+    'gained',
+    'kafka-ca.pem',
+    'lineside.toml',
+    'secrets',
+    'tokens.json',
+  ]);
 });
 
 /** Restores until the nth step; the last one that was begun. */

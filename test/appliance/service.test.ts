@@ -1,15 +1,20 @@
 /** The installed service under systemd: what systemctl says and does. That a killed process comes back alone: versions.test.ts. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import { newRoot, testBox } from '../../src/appliance/update/update.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { type Box, bootBox, dropIn, PORT } from './box.ts';
 import { nspawnMissing } from './nspawn.ts';
 
 const missing = nspawnMissing();
-/** A request of the administration: token, method, path, body. Prints its status and answer. */
-const ASK = `const [token, method, path, body] = process.argv.slice(2);
-const headers = { authorization: 'Bearer ' + token, ...(body && { 'content-type': 'application/json' }) };
+/** A request of the administration: token, method, path, body ("@FILE": the content of a file). Prints its status and answer. */
+const ASK = `const [token, method, path, given] = process.argv.slice(2);
+const isFile = given?.startsWith('@') === true;
+const type = isFile ? 'application/octet-stream' : 'application/json';
+const body = isFile ? require('node:fs').readFileSync(given.slice(1)) : given;
+const headers = { authorization: 'Bearer ' + token, ...(given && { 'content-type': type }) };
 const answer = await fetch('http://127.0.0.1:8080/api/v1/admin/' + path, { method, headers, body });
 console.log(answer.status, (await answer.text()).slice(0, 500_000));
 `;
@@ -30,6 +35,14 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     (await box.sh(`ss -Hltn | awk '{print $4}' | sort`)).split('\n').filter((line) => line !== '');
   const ready = () =>
     box.until('both ready', 'systemctl is-active lineside lineside-hub && lineside status && lineside outbox');
+
+  let chief = '';
+  /** Requests with the token of an administrator. */
+  const asking = async () => {
+    chief ||= (await box.sh('lineside token add chief --role admin')).split('\n').at(-1) ?? '';
+    writeFileSync(box.path('/root/ask.cjs'), `(async () => {${ASK}})()`);
+    return (...words: string[]) => box.sh(`/usr/lib/lineside/node /root/ask.cjs ${chief} ${words.join(' ')}`);
+  };
 
   test('is ready when systemd says so, and its status lines say what matters', async () => {
     const says = (unit: string, what: string) =>
@@ -114,9 +127,7 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
   });
 
   test('administration over HTTP is done by the helper, as root and in its sandbox, and by no other user of the socket', async () => {
-    const token = (await box.sh('lineside token add chief --role admin')).split('\n').at(-1) ?? '';
-    writeFileSync(box.path('/root/ask.mjs'), ASK);
-    const ask = (...words: string[]) => box.sh(`/usr/lib/lineside/node /root/ask.mjs ${token} ${words.join(' ')}`);
+    const ask = await asking();
     assert.match(await ask('POST', 'tokens', `'{"name":"wall","roles":["viewer"]}'`), /^201 .*"token":"lsd_/);
     assert.equal(await box.sh('stat --format="%a %U:%G" /etc/lineside/tokens.json'), '640 root:lineside');
     assert.match(await ask('GET', 'tokens'), /^200 .*"chief".*"wall"/);
@@ -150,10 +161,8 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
   });
 
   test('the configuration is changed over HTTP in the sandbox of the helper: reloaded, with owner and mode, and put back', async () => {
-    const token = (await box.sh('lineside token add changer --role admin')).split('\n').at(-1) ?? '';
+    const ask = await asking();
     const file = '/etc/lineside/lineside.toml';
-    const ask = (...words: string[]) => box.sh(`/usr/lib/lineside/node /root/ask.mjs ${token} ${words.join(' ')}`);
-    writeFileSync(box.path('/root/ask.mjs'), ASK);
     const before = await box.sh(`cat ${file}`);
     const read = JSON.parse((await ask('GET', 'configuration')).slice('200 '.length)) as { text: string; hash: string };
     assert.deepEqual([read.text.trimEnd(), /"hidden":0/.test(JSON.stringify(read))], [before, true]);
@@ -199,6 +208,54 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
       '! systemctl show --value --property=StatusText lineside | grep "RESTART NEEDED"',
     );
     await ready();
+  });
+
+  test('an update that is uploaded is checked and installed by the helper and its unit, each in its sandbox', async (t) => {
+    const card = testBox(t);
+    await box.sh('mkdir -p /boot/firmware /var/slots && mount -t tmpfs tmpfs /boot/firmware');
+    cpSync(card.at('boot'), box.path('/boot/firmware'), { recursive: true });
+    for (const [slot, name] of [
+      ['a', 'p2'],
+      ['b', 'p3'],
+    ] as const)
+      cpSync(card.at(`root-${slot}`), box.path(`/var/slots/${name}`));
+    cpSync(card.at('board'), box.path('/usr/lib/lineside/board'));
+    cpSync(card.at('update.pub'), box.path('/usr/lib/lineside/update.pub'));
+    writeFileSync(box.path('/run/lineside-boot'), 'SLOT=a\nTRYING=no\nPART=/var/slots/p\n');
+    const unit = 'lineside-admin-update.service';
+    cpSync(join(import.meta.dirname, '../../image/units', unit), box.path(`/etc/systemd/system/${unit}`));
+    // In the place of partitions.
+    dropIn(box, unit, '[Service]\nReadWritePaths=/var/slots\n');
+    await box.sh('mount -o remount,ro /boot/firmware && systemctl daemon-reload');
+    const ask = await asking();
+
+    assert.match(await ask('GET', 'update'), /^200 .*"running":"a".*"trying":null/);
+    cpSync(card.bundle(), box.path('/root/new.update'));
+    const uploaded = await ask('PUT', 'update/bundle', '@/root/new.update');
+    assert.match(uploaded, /^200 .*"version":"1\.3\.0".*"slot":"b"/);
+    const body = `'${JSON.stringify({ sha256: (JSON.parse(uploaded.slice(4)) as { sha256: string }).sha256 })}'`;
+    assert.match(await ask('POST', 'update/try'), /^409 .*no update waits/);
+    assert.match(await ask('POST', 'update/install', body), /^204/);
+    await until('the install', async () => /"state":"(done|failed|aborted)"/.test(await ask('GET', 'work')));
+    assert.match(await ask('GET', 'work'), /"update":\{"state":"done".*"result":"1\.3\.0"/);
+    assert.match(await ask('GET', 'update'), /^200 .*"running":"a".*"trying":"b","triesLeft":3/);
+    assert.ok(readFileSync(box.path('/var/slots/p3')).subarray(0, newRoot.length).equals(newRoot));
+    assert.deepEqual(readdirSync(box.path('/boot/firmware/b')).length, 4);
+    assert.match(await box.sh('findmnt -no OPTIONS /boot/firmware'), /^ro,/);
+    assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
+
+    // A unit that is killed has no outcome, and leaves nothing.
+    assert.match(await ask('PUT', 'update/bundle', '@/root/new.update'), /^200/);
+    writeFileSync(box.path('/var/slots/running.json'), '{"state":"running"}');
+    const copy = '/usr/bin/install -m 644 /var/slots/running.json /run/lineside-work/update.json';
+    dropIn(box, unit, `[Service]\nExecStart=\nExecStart=/usr/bin/sleep 60\nExecStartPost=${copy}\n`, 'slow');
+    await box.sh('systemctl daemon-reload');
+    assert.match(await ask('POST', 'update/install', body), /^204/);
+    assert.match(await ask('GET', 'backup'), /^409 .*an update is being installed/);
+    await box.sh(`systemctl kill --kill-whom=main --signal=KILL ${unit}`);
+    await until('the outcome', async () => /"state":"aborted"/.test(await ask('GET', 'work')));
+    assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
+    await box.sh('umount /boot/firmware && rm /run/lineside-boot');
   });
 
   test('a process that hangs is killed by its watchdog and started again', async () => {

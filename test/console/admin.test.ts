@@ -4,14 +4,18 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import type { ElementHandle } from 'puppeteer-core';
+import { newRoot } from '../../src/appliance/update/update.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { MAIN, NODE, temporaryDirectory } from '../e2e/daemon.ts';
 import { answerJson, assertAccessible, browserMissing, closePages, downloadsOf } from './browser.ts';
+import { makeCard } from './card.ts';
 import { type Product, startProduct } from './product.ts';
 
 describe('the console: administration', { skip: browserMissing }, () => {
   const dir = temporaryDirectory();
   const socket = join(dir, 'admin.sock');
+  const card = process.getuid?.() === 0 ? makeCard(join(dir, 'state'), join(dir, 'lineside-work')) : undefined;
   let product: Product;
   let helper: ChildProcess;
   before(async () => {
@@ -20,8 +24,10 @@ describe('the console: administration', { skip: browserMissing }, () => {
     product = await startProduct({ http: { admin_socket: socket }, data }, join(dir, 'etc'));
     mkdirSync(join(dir, 'state'));
     const launcher = resolve(import.meta.dirname, '../e2e/activate.py');
-    const command = [NODE, MAIN, 'admin-service', '--config', product.box.configFile];
-    helper = spawn('/usr/bin/python3', [launcher, '--on-demand', `admin=unix:${socket}`, '--', ...command], {
+    const service = [NODE, MAIN, 'admin-service', '--config', product.box.configFile];
+    const words = ['/usr/bin/python3', launcher, '--on-demand', `admin=unix:${socket}`, '--', ...service];
+    const [command, ...args] = card?.command(words) ?? words;
+    helper = spawn(command ?? '', args, {
       env: { ...process.env, STATE_DIRECTORY: join(dir, 'state') },
       stdio: ['pipe', 'ignore', 'inherit'],
     });
@@ -100,6 +106,53 @@ describe('the console: administration', { skip: browserMissing }, () => {
     const watcher = await product.enter('watcher', '#/admin');
     await watcher.find('link', 'Health');
     await watcher.misses('Admin');
+  });
+
+  test('an update is uploaded with progress, checked, installed into the other slot, and tried', {
+    skip: card === undefined && 'needs root',
+  }, async () => {
+    if (card === undefined || helper.pid === undefined) return;
+    card.insert(helper.pid);
+    const left = () => readdirSync(join(dir, 'state')).filter((name) => name !== 'audit.jsonl');
+    const opened = await product.enter('chief', '#/admin');
+    await opened.sees('no update is on trial', 'main');
+    const field = (await opened.find('field', 'Signed bundle')) as ElementHandle<HTMLInputElement>;
+    await opened.click('button', 'Upload and check');
+    await opened.sees('Choose a file first.', 'main');
+
+    const other = join(dir, 'other.update');
+    const forged = readFileSync(card.box.bundle());
+    forged.write('version":"6', forged.indexOf('version":"1'));
+    writeFileSync(other, forged);
+    await field.uploadFile(other);
+    await opened.click('button', 'Upload and check');
+    await opened.sees('the bundle is not signed with the key that this box trusts', 'main .problem');
+    assert.deepEqual(left(), []);
+
+    await field.uploadFile(card.box.bundle());
+    const slow = { upload: 1_000_000, download: 10_000_000, latency: 0 };
+    await opened.page.emulateNetworkConditions(slow);
+    await opened.click('button', 'Upload and check');
+    await opened.sees(/[1-4]\.\d+ MiB of 5\.\d+ MiB/, 'main .progress');
+    await assertAccessible(opened, 'administration, uploading');
+    await opened.click('button', 'Cancel');
+    await opened.find('button', 'Upload and check');
+    await until('nothing to be left', () => left().length === 0);
+    await opened.page.emulateNetworkConditions(null);
+
+    await opened.click('button', 'Upload and check');
+    await opened.sees(/The signature is good: version 1\.3\.0, made at .*slot b\./, 'main');
+    await assertAccessible(opened, 'administration, an update to be installed');
+    await opened.click('button', 'Install 1.3.0');
+    await opened.sees('Version 1.3.0 is installed.', 'main');
+    await opened.sees('an update in slot b is tried at the next start of the box', 'main');
+    assert.ok(readFileSync(card.box.at('p3')).subarray(0, newRoot.length).equals(newRoot));
+    await until('nothing to be left', () => left().length === 0);
+    await opened.click('button', 'Restart the box…');
+    await assertAccessible(opened, 'administration, restart with an update');
+    await opened.click('button', 'Restart now');
+    await opened.sees('The box restarts.', 'main');
+    assert.equal(card.calls().at(-1), '--no-block reboot');
   });
 
   test('the view shows which slot runs, an update that waits, its trial, and one that failed', async () => {

@@ -88,6 +88,49 @@ export function verifyBackup(fd: number, onPiece: (bytes: number) => void): Veri
   return { list, entries: [...entries.values()] };
 }
 
+/**
+ * The part of a backup that a restore over the network may put in place, as if the backup had been made without keys: of etc/ the
+ * configuration and certificates, whatever else the file holds there. Never the tokens: they decide who may do what.
+ */
+export function withoutSecrets(
+  fd: number,
+  { list, entries }: Verified,
+  configName: string,
+  tokens: string[],
+): Verified {
+  const kept = new Set(entries.filter(({ path }) => !path.startsWith('etc/') && path !== dataFiles.key).map(pathOf));
+  for (const { entry, content } of tarEntries(new Cursor(fd, 0, fstatSync(fd).size))) {
+    const { path, isDirectory } = entry;
+    const name = path.slice('etc/'.length);
+    if (!path.startsWith('etc/') || isDirectory || name.includes('/') || tokens.includes(name)) continue;
+    const text = Buffer.concat(Array.from(content, (piece) => Buffer.from(piece))).toString('latin1');
+    if (name === configName || isCertificates(text)) kept.add(path);
+  }
+  const isKept = (one: { readonly path: string }): boolean => kept.has(one.path);
+  return {
+    list: { ...list, format: keylessFormat, files: list.files.filter(isKept) },
+    entries: entries.filter(isKept),
+  };
+}
+
+const pathOf = ({ path }: TarEntry): string => path;
+
+/** What a backup holds, for the person who decides whether to restore it. */
+export function contentsOf({ list, entries }: Verified, bytes: number) {
+  const bytesOf = (path: string): number | null => entries.find((one) => one.path === path)?.bytes ?? null;
+  const { deviceId, createdAt, version, format } = list;
+  return {
+    deviceId,
+    createdAt,
+    version,
+    withKeys: format === backupFormat,
+    bytes,
+    logBytes: bytesOf(dataFiles.log),
+    refdataBytes: bytesOf(dataFiles.refdata),
+    configFiles: entries.filter(({ path, isDirectory }) => path.startsWith('etc/') && !isDirectory).length,
+  };
+}
+
 /** Each is a file or a directory with a place of its own; an archive lists a directory before its content. */
 function addEntry(entries: Map<string, TarEntry>, entry: TarEntry): void {
   const { path } = entry;

@@ -15,6 +15,7 @@ export interface DataPaths {
   readonly keyFile: string;
   /** Names in etcDir of what holds no secret: the configuration, and the tokens, of which only hashes are kept. */
   readonly publicFiles: readonly string[];
+  readonly tokensFile: string;
   readonly deviceId: string;
 }
 
@@ -67,6 +68,7 @@ export function dataPathsIn({ config, settings }: Pick<Loaded, 'config' | 'setti
     publicFiles: [configFile, config.auth.tokensFile]
       .filter((file) => dirname(resolve(file)) === resolve(etcDir))
       .map((file) => basename(file)),
+    tokensFile: resolve(config.auth.tokensFile),
     deviceId: config.device.id,
   };
 }

@@ -44,6 +44,8 @@ export interface PrepareOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
   readonly onStep: (step: string) => void;
+  /** The box keeps this one: the restored configuration has to name it too. undefined: any. */
+  readonly tokensFile: string | undefined;
 }
 
 export interface Prepared {
@@ -75,6 +77,7 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   const etcPath = (entry: TarEntry) => join(preparedPath(etcDir), entry.path.slice('etc/'.length));
   copyOut(fd, verified, (entry) => (isEtc(entry) ? etcPath(entry) : undefined));
   const paths = pathsOfPrepared(options, etcDir);
+  checkTokensFile(paths, options.tokensFile);
 
   const data = verified.entries.filter((entry) => !isEtc(entry));
   checkTargets(data, paths, allowedPaths(configFile, env));
@@ -115,6 +118,17 @@ function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
     }
   }
   return paths;
+}
+
+function checkTokensFile({ tokensFile: named }: DataPaths, kept: string | undefined): void {
+  if (kept === undefined || named === kept) return;
+  throw new LinesideError(
+    'CONFIG_INVALID',
+    `the backup's configuration names the tokens file ${named}, this box has ${kept}`,
+    {
+      hint: 'Restore it on the box: sudo lineside restore FILE --yes',
+    },
+  );
 }
 
 /** Throws CONFIG_INVALID, with the first entry that the backup's configuration would put anywhere else than this box's own. */

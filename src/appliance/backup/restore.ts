@@ -1,16 +1,16 @@
 /** Puts a backup in the place of what a box has: whole, or not at all. */
 
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, fstatSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { isHeld } from '../../shared/base/data-directory.ts';
 import { LinesideError, messageOf } from '../../shared/base/errors.ts';
 import { closeQuietly } from '../../shared/storage/open.ts';
 import { etc } from '../box.ts';
 import { asOwnerOf, opened } from '../disk.ts';
-import { type BackupList, verifyBackup } from './backup-archive.ts';
-import type { DataPaths } from './data-paths.ts';
+import { type BackupList, contentsOf, type Verified, verifyBackup, withoutSecrets } from './backup-archive.ts';
+import { allowedPaths, type DataPaths } from './data-paths.ts';
 import { type KnownDatabase, prepareRestore, removeWork } from './restore-prepare.ts';
 import { finishRestore, type OnStep, swap, writeJournal } from './restore-swap.ts';
 
@@ -20,21 +20,31 @@ export interface RestoreOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
   readonly services: Services;
+  /** For a backup that came over the network: the box keeps its tokens, keys and secrets, whatever the file holds. */
+  readonly keepsSecrets?: boolean;
+  readonly onProgress?: (what: string, doneBytes: number, ofBytes: number) => void;
   readonly onStep?: OnStep;
 }
 
 /** Everything is verified and lies ready before the service is stopped; from then on it takes some renames. */
 export function restoreBackup(options: RestoreOptions): BackupList {
-  const { file, configFile, services, onStep = () => undefined } = options;
+  const { file, configFile, services, keepsSecrets = false, onStep = () => undefined } = options;
+  const { onProgress = () => undefined } = options;
   const etcDir = dirname(configFile);
   using backup = opened(file, 'r');
-  const verified = verifyBackup(backup.fd, () => undefined);
+  const { fd } = backup;
+  const all = verifyWith(fd, onProgress);
   if (finishRestore(etcDir)) {
     throw new LinesideError('CONFLICT', 'an earlier restore had been interrupted: it is finished now', {
       hint: 'Run this command again to restore this backup instead.',
     });
   }
-  const { paths, moves } = prepareRestore({ ...options, fd: backup.fd, verified, onStep });
+  onProgress('preparing', 0, 1);
+  const own = keepsSecrets ? tokensFileOf(options) : undefined;
+  const names = [etc.tokens, own ?? ''].map((path) => basename(path));
+  const verified = own === undefined ? all : withoutSecrets(fd, all, basename(configFile), names);
+  const { paths, moves } = prepareRestore({ ...options, fd, verified, onStep, tokensFile: own });
+  onProgress('replacing', 0, 1);
   const running = services.stop();
   try {
     checkNotInUse(paths);
@@ -52,8 +62,37 @@ export function restoreBackup(options: RestoreOptions): BackupList {
       hint: 'The service stays down; the next start of the box resumes the restore. Try: lineside restore --finish',
     });
   }
-  services.start(running);
+  try {
+    services.start(running);
+  } catch (error) {
+    throw new LinesideError(
+      'NOT_READY',
+      `the backup is restored, but the service does not start: ${messageOf(error)}`,
+      {
+        cause: error,
+        hint: 'Try: systemctl status lineside lineside-hub',
+      },
+    );
+  }
   return verified.list;
+}
+
+/** Reads and checks a backup; nothing is changed. */
+export function inspectBackup(file: string, onProgress: NonNullable<RestoreOptions['onProgress']>) {
+  using backup = opened(file, 'r');
+  return contentsOf(verifyWith(backup.fd, onProgress), fstatSync(backup.fd).size);
+}
+
+function verifyWith(fd: number, onProgress: NonNullable<RestoreOptions['onProgress']>): Verified {
+  const { size } = fstatSync(fd);
+  let done = 0;
+  return verifyBackup(fd, (bytes) => onProgress('verifying the backup', (done += bytes), size));
+}
+
+/** By the configuration that the box has now; by the usual one if that cannot be read. */
+function tokensFileOf({ configFile, env }: RestoreOptions): string {
+  const [{ tokensFile } = { tokensFile: etc.tokens }] = allowedPaths(configFile, env);
+  return tokensFile;
 }
 
 /** The service, which a restore stops so that no process works on its files. */

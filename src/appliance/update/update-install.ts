@@ -34,11 +34,14 @@ import { compareVersions } from './release.ts';
 import { onTrial, otherSlot, type Slot, type SlotState, settled } from './slots.ts';
 import { type Bundle, checkPart, type Manifest, openBundle, type Part, readKey } from './update-bundle.ts';
 
-export interface InstallOptions {
+export interface CheckOptions {
   readonly file: string;
   readonly target: UpdateTarget;
   readonly allowDowngrade: boolean;
   readonly onProgress: (what: string, doneBytes: number, ofBytes: number) => void;
+}
+
+export interface InstallOptions extends CheckOptions {
   /** Before each step that writes; tests end the process here. */
   readonly onStep?: (step: string) => void;
 }
@@ -49,20 +52,31 @@ export interface Installed {
 }
 
 export function installUpdate(options: InstallOptions): Installed {
-  const { target, file } = options;
-  const key = readKey(target.keyFile, createPublicKey);
-  using input = openBundleFile(file);
-  const bundle = openBundle(input.fd, key);
+  using input = openBundleFile(options.file);
+  const { bundle, facts, state, slot } = fitting(input.fd, options);
+  using device = openRoot(options.target.rootDevice(facts, slot));
+  verify(bundle, facts, slot, options);
+  write(bundle, device.fd, state, options);
+  return { slot, manifest: bundle.manifest };
+}
+
+/** Everything that an install verifies before it writes. It needs no right to write. */
+export function checkUpdate(options: CheckOptions): Installed {
+  using input = openBundleFile(options.file);
+  const { bundle, facts, slot } = fitting(input.fd, options);
+  verify(bundle, facts, slot, options);
+  return { slot, manifest: bundle.manifest };
+}
+
+/** A bundle that is signed, for this box and its present state. */
+function fitting(fd: number, options: CheckOptions) {
+  const { target } = options;
+  const bundle = openBundle(fd, readKey(target.keyFile, createPublicKey));
   checkFits(bundle.manifest, options);
   const facts = readBootFacts(target);
   const state = readSlots(target.bootDir);
   checkState(state, facts);
-  const slot = otherSlot(facts.slot);
-  using device = openRoot(target.rootDevice(facts, slot));
-  checkRootFits(bundle, target, facts, slot);
-  verifyParts(bundle, slot, options);
-  write(bundle, device.fd, state, options);
-  return { slot, manifest: bundle.manifest };
+  return { bundle, facts, state, slot: otherSlot(facts.slot) };
 }
 
 function openBundleFile(file: string): ReturnType<typeof opened> {
@@ -73,7 +87,7 @@ function openBundleFile(file: string): ReturnType<typeof opened> {
   }
 }
 
-function checkFits({ board, version }: Manifest, { target, allowDowngrade }: InstallOptions): void {
+function checkFits({ board, version }: Manifest, { target, allowDowngrade }: CheckOptions): void {
   const own = readFileSync(target.boardFile, 'utf8').trim();
   if (board !== own) {
     throw new LinesideError('CONFLICT', `the bundle is for ${board}, this box is ${own}`, {
@@ -108,7 +122,8 @@ function checkRootFits({ manifest }: Bundle, target: UpdateTarget, facts: BootFa
   });
 }
 
-function verifyParts(bundle: Bundle, slot: Slot, { target, onProgress }: InstallOptions): void {
+function verify(bundle: Bundle, facts: BootFacts, slot: Slot, { target, onProgress }: CheckOptions): void {
+  checkRootFits(bundle, target, facts, slot);
   const [boot, root] = bundle.manifest.parts;
   const all = boot.bytes + root.bytes;
   let done = 0;

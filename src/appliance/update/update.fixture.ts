@@ -2,12 +2,11 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import type { UpdateTarget } from './boot-partition.ts';
 import { renderSlots, type Slot, settled } from './slots.ts';
 import { type PackOptions, packBundle } from './update-bundle.ts';
-import { type Installed, type InstallOptions, installUpdate } from './update-install.ts';
+import { checkUpdate, type Installed, type InstallOptions, installUpdate } from './update-install.ts';
 
 export interface TestBox {
   readonly dir: string;
@@ -17,6 +16,7 @@ export interface TestBox {
   at(name: string): string;
   /** Packs a bundle and answers its path. */
   bundle(differing?: Partial<PackOptions>): string;
+  check(file: string): Installed;
   install(file: string, differing?: Partial<InstallOptions>): Installed;
   /** What no update may change: the running slot's files and partition. */
   runningBytes(): string;
@@ -26,7 +26,11 @@ export const slotBytes = 5 * 1024 * 1024;
 export const newRoot = Buffer.alloc(3 * 1024 * 1024 + 4_096, 'new root ');
 
 /** Slot `running` runs, is good, and nothing is on trial. */
-export function testBox(t: TestContext, running: Slot = 'a', dir = temporaryDirectory(t)): TestBox {
+export function testBox(
+  t: { after(call: () => void): void },
+  running: Slot = 'a',
+  dir = temporaryDirectory(t),
+): TestBox {
   const at = (name: string): string => join(dir, name);
   mkdirSync(at('boot'));
   for (const slot of ['a', 'b']) {
@@ -82,6 +86,7 @@ export function boxIn(dir: string, running: Slot): TestBox {
       });
       return out;
     },
+    check: (file) => checkUpdate({ file, target, allowDowngrade: false, onProgress: () => undefined }),
     install: (file, differing = {}) =>
       installUpdate({ file, target, allowDowngrade: false, onProgress: () => undefined, ...differing }),
     runningBytes() {

@@ -54,7 +54,10 @@ for (const running of ['a', 'b'] as const) {
     const box = testBox(t, running);
     const before = box.runningBytes();
     const seen = new Set<string>();
-    const { slot, manifest } = box.install(box.bundle(), { onProgress: (what) => seen.add(what) });
+    const file = box.bundle();
+    const untouched = everything(box);
+    assert.deepEqual([box.check(file).slot, everything(box)], [running === 'a' ? 'b' : 'a', untouched]);
+    const { slot, manifest } = box.install(file, { onProgress: (what) => seen.add(what) });
     assert.deepEqual([slot, manifest.version], [running === 'a' ? 'b' : 'a', '1.3.0']);
     assertInstalled(box, slot);
     assert.equal(box.runningBytes(), before);
@@ -150,6 +153,7 @@ for (const [name, code, about, prepare] of [
     const box = testBox(t);
     const file = prepare(box);
     const before = everything(box);
+    assert.throws(() => box.check(file), refusedAs(code, about));
     assert.throws(() => box.install(file), refusedAs(code, about));
     assert.equal(everything(box), before);
     assert.deepEqual(box.remounts, []);

@@ -53,9 +53,29 @@ export class Api {
     return { ofBytes: Number(headers.get('content-length')), pieces: pieces(body) };
   }
 
+  /** A file with its progress, which fetch does not report. The box limits how long it takes. */
+  upload<T>(path: string, file: Blob, onProgress: (bytes: number) => void, signal: AbortSignal): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const request = new XMLHttpRequest();
+    request.open('PUT', path);
+    for (const [name, value] of this.#headers()) request.setRequestHeader(name, value);
+    request.setRequestHeader('content-type', 'application/octet-stream');
+    request.upload.addEventListener('progress', ({ loaded }) => onProgress(loaded));
+    request.addEventListener('load', () => {
+      const { status, responseText } = request;
+      if (status === 200) resolve(JSON.parse(responseText) as T);
+      else reject(this.#refusal(status, responseText));
+    });
+    request.addEventListener('error', () => reject(new TypeError(say.problems.uploadCut)));
+    request.addEventListener('abort', () => reject(signal.reason as Error));
+    signal.addEventListener('abort', () => request.abort(), { once: true });
+    request.send(file);
+    return promise;
+  }
+
   async #body(path: string, signal: AbortSignal) {
     const response = await fetch(path, { ...plain, headers: this.#headers(), signal });
-    if (!response.ok) throw await this.#refusal(response);
+    if (!response.ok) throw this.#refusal(response.status, await response.text());
     if (response.body === null) throw new ProblemError(localProblem(say.problems.emptyAnswer, path));
     return { headers: response.headers, body: response.body };
   }
@@ -75,7 +95,7 @@ export class Api {
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
       ...(content !== undefined && { body: content }),
     });
-    if (!response.ok) throw await this.#refusal(response);
+    if (!response.ok) throw this.#refusal(response.status, await response.text());
     return response;
   }
 
@@ -83,10 +103,9 @@ export class Api {
     return new Headers({ authorization: `Bearer ${this.#token}` });
   }
 
-  async #refusal(response: Response): Promise<ProblemError> {
-    const problem = problemOf(response.status, await response.text());
-    if (response.status === 401) this.#onRefusedToken();
-    return new ProblemError(problem);
+  #refusal(status: number, body: string): ProblemError {
+    if (status === 401) this.#onRefusedToken();
+    return new ProblemError(problemOf(status, body));
   }
 }
 

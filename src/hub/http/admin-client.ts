@@ -1,10 +1,23 @@
 /** The administration helper as the hub calls it: a verb with the caller's own token, over a Unix socket for each call. */
 import { connect, type Socket } from 'node:net';
+import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
-import { type AdminAnswer, type ArgsOf, TURN_LIMIT_MS, type VerbName, verbs } from '../../admin/verbs.ts';
+import {
+  type AdminAnswer,
+  type ArgsOf,
+  READY_LINE,
+  RECEIVING_LIMIT_MS,
+  TURN_LIMIT_MS,
+  UPLOAD_TURN_LIMIT_MS,
+  type UploadVerbName,
+  type VerbName,
+  verbs,
+} from '../../admin/verbs.ts';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
+import { readWork, WORK_DIR } from '../../shared/base/work-state.ts';
+import type { AdminWork } from '../../shared/gen/http.ts';
 
 /** Beside the verb's own limit: its start by systemd, and its turn. */
 const MORE_MS = TURN_LIMIT_MS + 10_000;
@@ -23,6 +36,12 @@ export class AdminClient {
   constructor(path: string, clock: Clock) {
     this.#path = path;
     this.#clock = clock;
+  }
+
+  /** What the helper's units do, or did last. */
+  work(): AdminWork {
+    const of = (name: keyof AdminWork) => readWork(join(dirname(this.#path), WORK_DIR, `${name}.json`));
+    return { update: of('update'), restore: of('restore') };
   }
 
   /** `authorization`: the header of the caller. Throws what the helper refuses; UNSUPPORTED if there is none. */
@@ -61,7 +80,47 @@ export class AdminClient {
     }
   }
 
+  /**
+   * Sends a file of so many bytes at the helper's pace, and answers what it found in the file. The rest of `content` is dropped if the
+   * helper refuses the file before its end.
+   */
+  async upload(
+    verb: UploadVerbName,
+    authorization: string | undefined,
+    bytes: number,
+    content: Readable,
+    gone: AbortSignal,
+  ): Promise<unknown> {
+    const socket = connect(this.#path);
+    // The helper removes what it has of the file.
+    const stop = (): void => void socket.destroy(new LinesideError('NOT_READY', 'the client disconnected'));
+    gone.addEventListener('abort', stop, { once: true });
+    if (gone.aborted) stop();
+    try {
+      this.#request(socket, verb, authorization, { bytes });
+      const ready = await this.#line(socket, MORE_MS);
+      if (ready.line !== READY_LINE.trimEnd()) return answerIn(ready.line).done;
+      // An answer that came at once.
+      if (ready.rest.length > 0) socket.unshift(ready.rest);
+      const end = pour(content, socket);
+      try {
+        const limitMs = RECEIVING_LIMIT_MS + UPLOAD_TURN_LIMIT_MS + verbs[verb].limitMs + MORE_MS;
+        return answerIn((await this.#line(socket, limitMs)).line).done;
+      } finally {
+        end();
+      }
+    } finally {
+      socket.destroy();
+    }
+  }
+
   async #ask(socket: Socket, verb: VerbName, authorization: string | undefined, args: object) {
+    this.#request(socket, verb, authorization, args);
+    const { line, rest } = await this.#line(socket, verbs[verb].limitMs + MORE_MS);
+    return { ...answerIn(line), rest };
+  }
+
+  #request(socket: Socket, verb: VerbName, authorization: string | undefined, args: object): void {
     const token = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
     if (token === undefined) {
       throw new LinesideError(
@@ -72,19 +131,38 @@ export class AdminClient {
         },
       );
     }
-    return withLimit(this.#clock, verbs[verb].limitMs + MORE_MS, undefined, async (signal) => {
+    socket.write(`${JSON.stringify({ verb, token, args })}\n`);
+  }
+
+  #line(socket: Socket, limitMs: number): ReturnType<typeof firstLine> {
+    return withLimit(this.#clock, limitMs, undefined, async (signal) => {
       signal.addEventListener('abort', () => socket.destroy(new Error('no answer in time')));
-      socket.write(`${JSON.stringify({ verb, token, args })}\n`);
-      const { line, rest } = await firstLine(socket).catch((error: unknown) => {
+      return firstLine(socket).catch((error: unknown) => {
         throw signal.aborted ? error : unreached(error);
       });
-      const answer = objectIn(line) as AdminAnswer | undefined;
-      if (answer === undefined)
-        throw new LinesideError('NOT_READY', 'the administration helper ended without an answer');
-      if ('error' in answer) throw failureOf(answer.error);
-      return { ...answer, rest };
     });
   }
+}
+
+function answerIn(line: string): Exclude<AdminAnswer, { error: unknown }> {
+  const answer = objectIn(line) as AdminAnswer | undefined;
+  if (answer === undefined) throw new LinesideError('NOT_READY', 'the administration helper ended without an answer');
+  if ('error' in answer) throw failureOf(answer.error);
+  return answer;
+}
+
+/** Nothing is held beyond the buffers of the two streams. Call what it answers at the end, also if that came early. */
+function pour(content: Readable, socket: Socket): () => void {
+  const take = (piece: Buffer): void => {
+    if (!socket.write(piece)) content.pause();
+  };
+  const more = (): void => void content.resume();
+  content.on('data', take);
+  socket.on('drain', more);
+  return () => {
+    content.off('data', take);
+    socket.off('drain', more);
+  };
 }
 
 /** Up to the line's end, and what came behind it; '': the connection ended before. */
@@ -104,6 +182,8 @@ function firstLine(socket: Socket): Promise<{ readonly line: string; readonly re
       reject(new LinesideError('INTERNAL', 'the answer of the administration helper is too long'));
   };
   socket.on('data', take);
+  // It may have been paused after the line before.
+  socket.resume();
   socket.once('error', reject);
   socket.once('close', () => resolve({ line: '', rest: Buffer.alloc(0) }));
   return promise;

@@ -13,12 +13,12 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { Access, Caller } from './access.ts';
-import { type BodyBudget, checkEncoding, checkLength, NDJSON, readJson } from './bodies.ts';
+import { type BodyBudget, checkEncoding, checkLength, readJson } from './bodies.ts';
 import { isKnown, requestId, securityHeaders } from './headers.ts';
 import { LINGER_MS, MAX_HEADER_BYTES, MAX_QUERY_PARAMETERS, MAX_QUOTED_CHARS } from './limits.ts';
 import { NO_ROUTE } from './metrics/metrics.ts';
 import { errorOf, problemHeaders, problemOf } from './problem.ts';
-import type { Route, RouteParts } from './routes/route.ts';
+import type { Route, RouteParts, StreamedBody } from './routes/route.ts';
 import { routesWith } from './routes/routes.ts';
 
 declare module 'fastify' {
@@ -30,7 +30,7 @@ declare module 'fastify' {
     access?: Access;
     query?: TSchema | undefined;
     body?: TSchema | undefined;
-    streams?: true | undefined;
+    streams?: StreamedBody | undefined;
   }
 }
 
@@ -57,18 +57,20 @@ export async function buildApp(parts: AppParts): Promise<FastifyInstance> {
 }
 
 async function addRoutes(app: FastifyInstance, routes: readonly Route[]): Promise<void> {
-  const { true: streaming = [], false: others = [] } = Object.groupBy(routes, ({ streams = false }) => `${streams}`);
   const add = (scope: FastifyInstance, all: readonly Route[]): void => {
     for (const { method, url, access, query, body, streams, handle } of all)
       scope.route({ method, url, config: { access, query, body, streams }, handler: handle });
   };
-  add(app, others);
-  // In a scope of their own: here bodies are not parsed.
-  await app.register(async (scope) => {
-    scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser(['application/json', NDJSON], (_request, _payload, done) => done(null));
-    add(scope, streaming);
-  });
+  for (const [types, group] of Map.groupBy(routes, ({ streams }) => streams?.types.join(' '))) {
+    if (types === undefined) add(app, group);
+    // In a scope of their own: here bodies are not parsed.
+    else
+      await app.register(async (scope) => {
+        scope.removeAllContentTypeParsers();
+        scope.addContentTypeParser(types.split(' '), (_request, _payload, done) => done(null));
+        add(scope, group);
+      });
+  }
 }
 
 function optionsFor(parts: AppParts): FastifyServerOptions {
@@ -113,7 +115,7 @@ function addHooks(app: FastifyInstance, parts: AppParts): void {
     if (access === undefined || access === 'open') return;
     const query = request.query as Readonly<Record<string, unknown>> & { readonly [queryFault]?: string };
     if (query[queryFault] !== undefined) throw new LinesideError('MALFORMED', `the query ${query[queryFault]}`);
-    const bodySchema = streams === true ? undefined : body;
+    const bodySchema = streams === undefined ? body : undefined;
     // There is nothing to check: a box that is only probed need not load the checker.
     if (bodySchema === undefined && Object.keys(query).length === 0) return;
     const { check } = await import('./check.ts');
@@ -162,9 +164,9 @@ async function admit({ authenticate, refusals }: AppParts, request: FastifyReque
 function admitBody(parts: AppParts, request: FastifyRequest, reply: FastifyReply): void {
   checkEncoding(request.headers['content-encoding']);
   const { 'content-length': length } = request.headers;
-  if (request.routeOptions.config.streams === true) {
-    checkLength(length, parts.maxImportBytes, 'http.max_import_bytes');
-  } else {
+  const { streams } = request.routeOptions.config;
+  if (streams !== undefined) checkLength(length, streams.maxBytes, streams.limit);
+  else {
     checkLength(length, parts.maxBodyBytes, 'http.max_body_bytes');
     parts.bodies.take(request, reply);
   }

@@ -42,9 +42,9 @@ export function checkEncoding(contentEncoding: string | undefined): void {
 }
 
 /** Refuses by the announced length, before the client sends any of it. */
-export function checkLength(contentLength: string | undefined, maxBytes: number, key: string): void {
+export function checkLength(contentLength: string | undefined, maxBytes: number, limit: string): void {
   if (Number(contentLength ?? 0) <= maxBytes) return;
-  throw new LinesideError('TOO_LARGE', `the body is larger than ${key} allows (${maxBytes} bytes)`);
+  throw new LinesideError('TOO_LARGE', `the body is larger than ${limit} allows (${maxBytes} bytes)`);
 }
 
 export class BodyBudget {

@@ -56,6 +56,13 @@ export function mayBeSlow(response: ServerResponse): void {
   slow.add(response);
 }
 
+/** Requests whose body may take longer than http.request_timeout_ms to arrive; their route has limits of its own. */
+const long = new WeakSet<IncomingMessage>();
+
+export function mayArriveSlowly(request: IncomingMessage): void {
+  long.add(request);
+}
+
 export class Connections {
   readonly #o: ConnectionsOptions;
   /** TCP connections; with TLS also those whose handshake is under way. */
@@ -198,6 +205,9 @@ export class Connections {
       socket.destroy();
       return;
     }
+    const [first] = open.unanswered;
+    // Node says it once for each request.
+    if (systemCode(error) === 'ERR_HTTP_REQUEST_TIMEOUT' && first !== undefined && long.has(first.request)) return;
     // Whole requests before the one that cannot be parsed still get their answers.
     const last = open.unanswered.findLast(({ request }) => request.complete)?.response;
     if (last !== undefined && !last.writableFinished && systemCode(error).startsWith('HPE_')) {

@@ -2,7 +2,7 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { tokenSpec } from '../../../admin/verbs.ts';
-import type { AddedToken, DoctorReport, TokenEntry, UpdateState } from '../../../shared/gen/http.ts';
+import type { AddedToken, DoctorReport, TokenEntry } from '../../../shared/gen/http.ts';
 import type { SentFile } from '../admin-client.ts';
 import { mayBeSlow } from '../connections.ts';
 import { BackupQuery } from '../schemas/admin.ts';
@@ -41,14 +41,6 @@ export function adminRoutes(routes: Routes, { admin }: RouteParts): void {
     problems: helped,
     answer: { status: 204, what: 'It restarts now.' },
     handle: ({ authorization }) => admin.call('restart', authorization, {}),
-  });
-  route('GET /api/v1/admin/update', 'admin', {
-    id: 'getUpdateState',
-    summary: 'Which slot of the card runs, and whether an update is on trial',
-    description: 'UNSUPPORTED on a machine without slots: the package is updated by apt.',
-    problems: helped,
-    answer: { what: 'The slots.', of: 'UpdateState' },
-    handle: async ({ authorization }) => (await admin.call('update.state', authorization, {})) as UpdateState,
   });
   route('GET /api/v1/admin/doctor', 'admin', {
     id: 'runDoctor',

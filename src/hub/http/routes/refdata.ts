@@ -214,7 +214,7 @@ export function importRoutes(routes: Routes, { refdata, maxImportBytes }: RouteP
     id: 'importBundle',
     summary: 'Import a bundle in one transaction, all or nothing',
     description: 'A line (or item) for each record. Every fault is listed with its line.',
-    streams: true,
+    streams: { types: ['application/json', NDJSON], maxBytes: maxImportBytes, limit: 'http.max_import_bytes' },
     headers: Headers.reason,
     body,
     answer: { what: 'All of it is in.', of: 'ImportResult' },

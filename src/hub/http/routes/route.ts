@@ -54,6 +54,14 @@ export interface RouteParts extends HubParts {
   readonly openapi: () => Buffer;
 }
 
+export interface StreamedBody {
+  /** Its media types. */
+  readonly types: readonly string[];
+  readonly maxBytes: number;
+  /** What sets this limit, for the refusal. */
+  readonly limit: string;
+}
+
 /** A route as data. What follows from its method, path, body and answer is not declared again. */
 interface Declaration<P, Q extends TSchema, B extends TSchema> {
   readonly id: string;
@@ -71,13 +79,13 @@ interface Declaration<P, Q extends TSchema, B extends TSchema> {
   /** Default: by method and access. */
   readonly base?: readonly ErrorCode[];
   /** The handler reads the body itself, as it comes. */
-  readonly streams?: true;
+  readonly streams?: StreamedBody;
   /** Answers a thing, a page of them, or the reply if it has been sent. */
   readonly handle: (call: Call<P, Q, B>) => unknown;
 }
 
 /** A request as its handler sees it; each part is read when the handler needs it. */
-class Call<P, Q extends TSchema, B extends TSchema> {
+export class Call<P = object, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
 
@@ -197,7 +205,7 @@ function headersOf(
   if (headers !== undefined) return headers;
   if (name.startsWith('GET ')) return answer.etag && Headers.known;
   if (version !== undefined) return version === 'required' ? Headers.versionNeeded : Headers.version;
-  return body !== undefined && 'changeReason' in body.properties ? Headers.reason : undefined;
+  return body !== undefined && !('content' in body) && 'changeReason' in body.properties ? Headers.reason : undefined;
 }
 
 function problemsOf(

@@ -10,6 +10,7 @@ import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
 import { adminRoutes } from './admin.ts';
 import { adminAuditRoutes } from './admin-audit.ts';
 import { adminConfigurationRoutes } from './admin-configuration.ts';
+import { adminUpdateRoutes } from './admin-update.ts';
 import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
@@ -35,6 +36,7 @@ const all = [
   adminRoutes,
   adminAuditRoutes,
   adminConfigurationRoutes,
+  adminUpdateRoutes,
 ];
 
 export function routesWith(parts: RouteParts): readonly Route[] {
@@ -57,7 +59,7 @@ const tags = {
   line: 'The serial line and its log.',
   webhooks: 'Subscriptions and deliveries.',
   imports: 'Bundles of records.',
-  administration: 'What root does for an administrator: tokens, restart, diagnosis.',
+  administration: 'What root does for an administrator: tokens, restart, diagnosis, update.',
 };
 
 /** By the part of the path before them. */

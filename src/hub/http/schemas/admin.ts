@@ -1,6 +1,6 @@
 /** The shapes of administration: tokens, the doctor's findings. Pure. */
 import { Type } from '@sinclair/typebox';
-import { configurationText, tokenSpec } from '../../../admin/verbs.ts';
+import { configurationText, tokenSpec, uploadHash } from '../../../admin/verbs.ts';
 import { choice, count, exact, jsonObject, orNull, page, redacted, time } from './shapes.ts';
 
 const state = choice(['ok', 'warning', 'failed', 'skipped'], 'That of the worst finding.');
@@ -10,6 +10,27 @@ export const BackupQuery = exact({
 });
 
 const slot = choice(['a', 'b'], 'A slot of the card.');
+
+const work = (did: string) =>
+  orNull(
+    exact({
+      state: choice(['running', 'done', 'failed', 'aborted'], 'aborted: it ended without an outcome.'),
+      step: Type.String({ examples: ['writing the root'] }),
+      percent: count('Of the step.'),
+      begunAt: time('When it began.'),
+      result: Type.String({
+        description: "'' unless it is done: the version of the update, or the id of the restored box.",
+      }),
+      error: Type.String({ description: "'' unless it failed." }),
+      hint: Type.String(),
+    }),
+    `The last unit that ${did}; null: none since the start of the box.`,
+  );
+
+/** The bytes of a file. */
+export const UploadBody = Type.Unsafe<never>({
+  content: { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } },
+});
 export const ActionsQuery = exact({
   ...page,
   reads: Type.Optional(choice(['true', 'false'], 'true: also what only read. Default: false.')),
@@ -88,6 +109,14 @@ export const adminComponents = {
     triesLeft: count('Starts that the trial has left.'),
     failed: orNull(slot, 'The update in this slot did not become healthy, and no update was installed since.'),
   }),
+  UpdateBundle: exact({
+    ...uploadHash.properties,
+    version: Type.String({ examples: ['1.3.0'] }),
+    board: Type.String({ description: 'What it runs on.', examples: ['raspberry-pi-arm64'] }),
+    builtAt: time('When it was made.'),
+    slot: choice(['a', 'b'], 'The slot into which it can be installed.'),
+  }),
+  AdminWork: exact({ update: work('installed an update'), restore: work('restored a backup') }),
   AddedToken: exact({
     ...tokenSpec.properties,
     token: Type.String({ description: 'The bearer token. Only its hash is kept.', examples: ['lsd_…'] }),
