@@ -253,7 +253,7 @@ describe('the console: administration', { skip: browserMissing }, () => {
 
     await opened.click('button', 'Put the previous file back…');
     await opened.click('button', 'Put it back');
-    await opened.misses('takes the place of the present one');
+    await opened.misses('The previous file replaces the present one');
     assert.equal(readFileSync(configFile, 'utf8'), before);
     process.kill(product.box.linePid, 'SIGHUP');
     await opened.misses(needed);
