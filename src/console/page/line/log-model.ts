@@ -4,17 +4,9 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import type { LineEvents, LineStatus } from '../../../shared/gen/http.ts';
 import { countText } from '../../format.ts';
 import { type FeedState, LogFeed } from '../../log-feed.ts';
+import { olderRows, PAGE_ENTRIES, pageTaker, type ReadRows } from '../../pages.ts';
 import { localProblem, type Problem, ProblemError, problemFrom } from '../../problem.ts';
-import {
-  type LineEvent,
-  MAX_ROWS,
-  olderRows,
-  PAGE_ENTRIES,
-  pageTaker,
-  type ReadRows,
-  type Row,
-  RowBuffer,
-} from '../../rows.ts';
+import { type LineEvent, MAX_ROWS, type Row, RowBuffer } from '../../rows.ts';
 import { messagesOf } from '../../stream.ts';
 import { text } from '../../text.ts';
 import type { Api } from '../api.ts';
