@@ -39,6 +39,8 @@ test('every command line that is run is one of the list, whatever verbs and argu
     /^lineside update check --json \/\S+\/state\/upload$/,
     /^systemctl start lineside-admin-update\.service$/,
     /^lineside update try --json$/,
+    /^lineside restore --show --json \/\S+\/state\/upload$/,
+    /^systemctl start lineside-admin-restore\.service$/,
     /^systemctl --no-block restart lineside\.service$/,
     /^lineside doctor --json$/,
     /^lineside support-bundle --json --force --output \/\S+\/state\/files\/file$/,
@@ -70,6 +72,7 @@ test('every command line that is run is one of the list, whatever verbs and argu
     fc.record({ name }),
     fc.record({ bytes: fc.oneof(fc.constantFrom(1, 1, 0, MAX_UPLOAD_BYTES + 1), odd) }),
     fc.record({ sha256: fc.oneof(fc.constant(sha256), odd) }),
+    fc.record({ sha256: fc.constant(sha256), confirm: fc.oneof(fc.constant('press-04'), odd) }),
     fc.record({ log: fc.oneof(fc.boolean(), odd) }),
     fc.record({
       limit: fc.oneof(fc.integer({ min: -1, max: 1_001 }), odd),

@@ -5,6 +5,7 @@
  */
 import { closeSync, constants, createReadStream, fstatSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Value } from '@sinclair/typebox/value';
 import { TokenReader } from '../shared/auth/token-reader.ts';
@@ -59,6 +60,8 @@ export interface AdminOptions {
   readonly group: number;
   /** Of root alone: the audit, and files on their way. */
   readonly stateDir: string;
+  /** What a user types to confirm. */
+  readonly boxName: () => string;
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -259,6 +262,7 @@ export class AdminService {
       return { done: (await work(request.args)) ?? null };
     }
     const command = { ...admitted, verb };
+    if (verb.confirms === true) this.#checkConfirmed(String(request.args['confirm']));
     if (verb.uploads !== undefined) return this.#received(command, verb.uploads);
     if (verb.uses !== undefined) return this.#used(command, verb.uses);
     if (verb.answer !== 'file') return { done: await this.#command(command, '') };
@@ -267,6 +271,14 @@ export class AdminService {
     const file = this.#freshFile();
     await this.#command(command, file);
     return openPlain(file);
+  }
+
+  #checkConfirmed(typed: string): void {
+    const name = this.#o.boxName();
+    if (typed === name) return;
+    throw new LinesideError('INVALID_ARGUMENT', `"${typed}" is not the name of this box`, {
+      hint: `type the name of the box: ${name}`,
+    });
   }
 
   /** The file, then the command that checks it. Nothing is left of one that is not good. */
@@ -443,6 +455,7 @@ export async function serveAdmin(configFile: string | undefined, env: NodeJS.Pro
     tokensFile: config.auth.tokensFile,
     group: statSync(socket.address.path).gid,
     stateDir,
+    boxName: hostname,
     env,
     clock: systemClock,
     logger,

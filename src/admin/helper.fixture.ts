@@ -49,6 +49,7 @@ export async function startHelper(t: TestContext, options: Partial<AdminOptions>
     tokensFile,
     group: 0,
     stateDir: at('state'),
+    boxName: () => 'press-04',
     env: process.env,
     clock: systemClock,
     logger,

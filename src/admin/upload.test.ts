@@ -92,6 +92,32 @@ test('an upload is checked by its command, and used once, by its hash, by the un
   ]);
 });
 
+test('a restore needs the name of the box, and the hash of the backup that was uploaded last', async (t) => {
+  const helper = await startHelper(t);
+  const { at, ask, upload, calls } = helper;
+  await upload('restore.upload', content);
+  assert.deepEqual(calls().at(-1), ['lineside', 'restore', '--show', '--json', at('state/upload')]);
+  const ran = calls().length;
+  const confirm = 'press-04';
+  for (const args of [
+    { sha256, confirm: '' },
+    { sha256, confirm: 'press-05' },
+    { sha256, confirm: 'PRESS-04' },
+    { sha256 },
+    { confirm },
+    { sha256: createHash('sha256').update('another').digest('hex'), confirm },
+  ])
+    assert.match(codeOf(await ask('restore.begin', args)), /INVALID_ARGUMENT|CONFLICT/, JSON.stringify(args));
+  // What was uploaded for one thing is not used for another.
+  assert.equal(codeOf(await ask('update.install', { sha256 })), 'CONFLICT');
+  assert.equal(calls().length, ran);
+  assert.deepEqual(await ask('restore.begin', { sha256, confirm }), { done: null });
+  assert.deepEqual(calls().at(-1), ['systemctl', 'start', 'lineside-admin-restore.service']);
+  assert.ok(readFileSync(at('state/restore.backup')).equals(content));
+  assert.equal(messageOf(await ask('restart')), 'a backup is being restored');
+  assert.ok(outcomes(helper).includes('restore.begin: failed: INVALID_ARGUMENT'));
+});
+
 test('if the unit does not start, the upload is kept for another try', async (t) => {
   const { at, ask, upload } = await startHelper(t);
   await upload('update.upload', content);

@@ -83,6 +83,8 @@ export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Arg
   readonly did?: (done: unknown) => string;
   /** A file of `args.bytes` comes before the command, which checks it; its hash is added to the answer. */
   readonly uploads?: UploadKind;
+  /** `args.confirm` has to be the name of the box. */
+  readonly confirms?: true;
   /** The upload with the hash `args.sha256` is put where the unit expects it that the command starts. */
   readonly uses?: UploadKind;
 }
@@ -139,6 +141,15 @@ export const uploadSize = exact({
 
 export const uploadHash = exact({
   sha256: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'SHA-256 of the uploaded file, in hexadecimal.' }),
+});
+
+export const restoreArgs = exact({
+  ...uploadHash.properties,
+  confirm: Type.String({
+    maxLength: 253,
+    description: 'The name of the box, typed by the user.',
+    examples: ['press-04'],
+  }),
 });
 
 export const verbs = {
@@ -211,6 +222,25 @@ export const verbs = {
     command: () => ['update', 'try', '--json'],
     withoutConfig: true,
     limitMs: 20_000,
+    answer: 'nothing',
+  }),
+  'restore.upload': verb({
+    args: uploadSize,
+    uploads: 'restore',
+    program: 'lineside',
+    command: (_, file) => ['restore', '--show', '--json', file],
+    // As for an update.
+    limitMs: 300_000,
+    answer: 'json',
+  }),
+  /** Answered when the unit has begun, which stops the service. */
+  'restore.begin': verb({
+    args: restoreArgs,
+    confirms: true,
+    uses: 'restore',
+    program: 'systemctl',
+    command: () => ['start', workUnits.restore.unit],
+    limitMs: 60_000,
     answer: 'nothing',
   }),
   /** Answered before the service stops: systemd has the job by then. */

@@ -229,6 +229,7 @@ describe('the contents of the Debian package', { skip: noDpkg, timeout: BUILD_LI
   test('every program and file that its units name is in it, and the licence of everything it carries', () => {
     const units = readdirSync(join(root, 'usr/lib/systemd/system')).filter((name) => name.endsWith('.service'));
     assert.deepEqual(units, [
+      'lineside-admin-restore.service',
       'lineside-admin.service',
       'lineside-hub.service',
       'lineside-restore.service',

@@ -429,11 +429,16 @@ test('a restore that keeps secrets takes neither tokens nor keys from a backup t
   const keeping = () => restoreBackup({ ...options, keepsSecrets: true });
   // Another configuration would make the box trust other tokens.
   const before = everything(where);
-  assert.throws(
-    keeping,
-    refusedAs('CONFIG_INVALID', /names the tokens file \/etc\/lineside\/tokens\.json, this box has/),
-  );
-  assert.deepEqual(everything(where), before);
+  for (const [more, why] of [
+    ['', /auth\.tokens_file: names a place on the box/],
+    [`${tokens}[webhooks]\nkey_file = "/etc/shadow"\n`, /webhooks\.key_file: names a place on the box/],
+    [`${tokens}[log]\ncommit_ms = "often"\n`, /log\.commit_ms: /],
+    [`${tokens}[log]\nno_such = 1\n`, /log\.no_such: no such key/],
+  ] as const) {
+    configured(where, more);
+    assert.throws(keeping, refusedAs('CONFIG_INVALID', why));
+    assert.deepEqual(everything(where), before);
+  }
 
   configured(where, tokens);
   crafted(where.file, (entries) => {

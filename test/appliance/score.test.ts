@@ -13,6 +13,7 @@ const LIMITS = [
   ['lineside.service', 6],
   ['lineside-hub.service', 12],
   ['lineside-admin.service', 28],
+  ['lineside-admin-restore.service', 17],
 ] as const;
 
 describe('the units before Debian 13', { skip: nspawnMissing() }, () => {

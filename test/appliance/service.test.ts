@@ -258,6 +258,57 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     await box.sh('umount /boot/firmware && rm /run/lineside-boot');
   });
 
+  test('a backup that is uploaded is restored by its unit in its sandbox, and tokens and keys stay those of the box', async () => {
+    const ask = await asking();
+    const name = await box.sh('hostname');
+    await box.sh('lineside dict create valves --title Valves --scope PUBLIC');
+    await box.sh('echo of-before >/etc/lineside/secrets/hub/restored && lineside backup --no-log /root/box.backup');
+    await box.sh(
+      'echo of-now >/etc/lineside/secrets/hub/restored && lineside dict create hoses --title Hoses --scope PUBLIC',
+    );
+    await box.sh('lineside token add later --role viewer');
+    const tokens = await box.sh(
+      'sha256sum /etc/lineside/tokens.json && stat --format="%a %U:%G" /etc/lineside/tokens.json',
+    );
+    const [line] = await pids();
+    const uploaded = await ask('PUT', 'restore/backup', '@/root/box.backup');
+    assert.match(uploaded, /^200 .*"withKeys":true.*"logBytes":null/);
+    const { sha256 } = JSON.parse(uploaded.slice(4)) as { sha256: string };
+    const begin = (confirm: string) => ask('POST', 'restore', `'${JSON.stringify({ sha256, confirm })}'`);
+    assert.match(await begin(`${name}x`), /^422 .*is not the name of this box/);
+    assert.match(await begin(name), /^204/);
+    await until('another line', async () => !['0', line].includes((await pids())[0]));
+    await ready();
+    assert.match(await ask('GET', 'work'), /"restore":\{"state":"done".*"error":""/);
+    const dictionaries = await box.sh('lineside dict list --json');
+    assert.deepEqual([dictionaries.includes('valves'), dictionaries.includes('hoses')], [true, false]);
+    assert.equal(await box.sh('cat /etc/lineside/secrets/hub/restored'), 'of-now');
+    assert.equal(
+      await box.sh('sha256sum /etc/lineside/tokens.json && stat --format="%a %U:%G" /etc/lineside/tokens.json'),
+      tokens,
+    );
+    assert.match(await box.sh('lineside status'), /open \/dev\/ttyFIELD/);
+    assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
+    assert.equal(await box.sh('ls -A /etc/lineside /var/lib/lineside-hub | grep restore || true'), '');
+
+    // Killed when the service is stopped: the rest of the renames, and the service, are the unit's to bring back.
+    const unit = 'lineside-admin-restore.service';
+    assert.match(await ask('PUT', 'restore/backup', '@/root/box.backup'), /^200/);
+    dropIn(
+      box,
+      unit,
+      '[Service]\nExecStart=\nExecStart=/bin/sh -c "systemctl stop lineside lineside-hub; sleep 60"\n',
+      'slow',
+    );
+    await box.sh('systemctl daemon-reload');
+    assert.match(await begin(name), /^204/);
+    await until('the service to be stopped', async () => (await states())[0] === 'inactive');
+    await box.sh(`systemctl kill --kill-whom=main --signal=KILL ${unit}`);
+    await ready();
+    assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
+    await box.sh(`rm /run/systemd/system/${unit}.d/slow.conf && systemctl daemon-reload`);
+  });
+
   test('a process that hangs is killed by its watchdog and started again', async () => {
     // A stopped process does not die of the first signal; systemd waits this long for that.
     dropIn(box, 'lineside.service', '[Service]\nWatchdogSec=3\nTimeoutAbortSec=1\n', 'hurry');

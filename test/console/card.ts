@@ -19,7 +19,7 @@ export interface Card {
 }
 
 /** `stateDir`, `workDir`: of the helper. */
-export function makeCard(stateDir: string, workDir: string): Card {
+export function makeCard(stateDir: string, workDir: string, configFile: string): Card {
   const dir = temporaryDirectory();
   const box = testBox({ after });
   cpSync(box.at('root-a'), box.at('p2'));
@@ -28,7 +28,7 @@ export function makeCard(stateDir: string, workDir: string): Card {
   mkdirSync(at('lib/lineside'), { recursive: true });
   mkdirSync(at('bin'));
   for (const name of ['board', 'update.pub']) cpSync(box.at(name), at('lib/lineside', name));
-  writeFileSync(at('bin/systemctl'), systemctl(at('calls'), stateDir, workDir), { mode: 0o755 });
+  writeFileSync(at('bin/systemctl'), systemctl(at('calls'), stateDir, workDir, configFile), { mode: 0o755 });
   const mounts = [
     'mount -t tmpfs tmpfs /run',
     'mount -t tmpfs tmpfs /boot',
@@ -50,20 +50,22 @@ export function makeCard(stateDir: string, workDir: string): Card {
   };
 }
 
-/** Starts what the unit starts, with the directories of the test. */
-function systemctl(calls: string, stateDir: string, workDir: string): string {
-  const unit = readFileSync(join(ROOT, 'image/units/lineside-admin-update.service'), 'utf8');
-  const command = (/^ExecStart=(.*)$/m.exec(unit)?.[1] ?? '')
-    .replace('/usr/bin/lineside', `${NODE} ${MAIN}`)
-    .replaceAll('/run/lineside-work', workDir)
-    .replaceAll('/var/lib/lineside-admin', stateDir);
+/** Starts what the units start, with the directories of the test. */
+function systemctl(calls: string, stateDir: string, workDir: string, configFile: string): string {
+  const commandOf = (unit: string): string =>
+    (/^ExecStart=(.*)$/m.exec(readFileSync(join(ROOT, unit), 'utf8'))?.[1] ?? '')
+      .replace('/usr/bin/lineside', `${NODE} ${MAIN}`)
+      .replaceAll('/run/lineside-work', workDir)
+      .replaceAll('/var/lib/lineside-admin', stateDir);
+  const start = (command: string): string =>
+    `mkdir -p ${workDir}; (${command}; rm -f ${stateDir}/*.bundle ${stateDir}/*.backup) >/dev/null 2>&1 </dev/null & ;;`;
   return `#!/bin/sh
 echo "$*" >>${calls}
 case "$*" in
-  'start lineside-admin-update.service')
-    mkdir -p ${workDir}
-    (${command}; rm -f ${stateDir}/update.bundle) >/dev/null 2>&1 </dev/null & ;;
-  is-active*) [ -e ${stateDir}/update.bundle ] ;;
+  'start lineside-admin-update.service') ${start(commandOf('image/units/lineside-admin-update.service'))}
+  'start lineside-admin-restore.service')
+    ${start(`${commandOf('systemd/lineside-admin-restore.service')} --config ${configFile}`)}
+  is-active*) ls ${stateDir}/*.bundle ${stateDir}/*.backup 2>/dev/null | grep -q . ;;
 esac
 `;
 }

@@ -7,6 +7,7 @@ import { fstatSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:
 import { basename, join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { isFileLock } from '../../shared/base/file-lock.ts';
+import { parseInstant } from '../../shared/base/instant.ts';
 import { objectIn } from '../../shared/base/same-json.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
 import { type Measured, measured, sha256 } from '../hash.ts';
@@ -118,7 +119,9 @@ const pathOf = ({ path }: TarEntry): string => path;
 /** What a backup holds, for the person who decides whether to restore it. */
 export function contentsOf({ list, entries }: Verified, bytes: number) {
   const bytesOf = (path: string): number | null => entries.find((one) => one.path === path)?.bytes ?? null;
-  const { deviceId, createdAt, version, format } = list;
+  const { deviceId, version, format } = list;
+  const createdAt = parseInstant(list.createdAt);
+  if (createdAt === undefined) throw malformed('its list does not say when it was made');
   return {
     deviceId,
     createdAt,

@@ -20,6 +20,7 @@ import { loadText } from '../../shared/config/load.ts';
 import { checkReadable } from '../../shared/storage/migrate.ts';
 import { type Connection, closeQuietly, type Migrations, openExisting, quickCheck } from '../../shared/storage/open.ts';
 import { Box, etc, SERVICE_GROUP } from '../box.ts';
+import { faultsOfForeign } from '../configuration/configuration-file.ts';
 import { asOwnerOf, demandRoom, readDifferently, syncPath, writeSynced } from '../disk.ts';
 import { hashed } from '../hash.ts';
 import { Cursor, type TarEntry, tarEntries } from '../tar.ts';
@@ -44,8 +45,8 @@ export interface PrepareOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly databases: Readonly<Record<'log' | 'refdata', KnownDatabase>>;
   readonly onStep: (step: string) => void;
-  /** The box keeps this one: the restored configuration has to name it too. undefined: any. */
-  readonly tokensFile: string | undefined;
+  /** The backup came over the network: its configuration must be without a fault, and name no other place than that of the box. */
+  readonly isForeign: boolean;
 }
 
 export interface Prepared {
@@ -77,7 +78,7 @@ function prepare(options: PrepareOptions, begun: string[]): Prepared {
   const etcPath = (entry: TarEntry) => join(preparedPath(etcDir), entry.path.slice('etc/'.length));
   copyOut(fd, verified, (entry) => (isEtc(entry) ? etcPath(entry) : undefined));
   const paths = pathsOfPrepared(options, etcDir);
-  checkTokensFile(paths, options.tokensFile);
+  if (options.isForeign) checkForeign(options, etcDir);
 
   const data = verified.entries.filter((entry) => !isEtc(entry));
   checkTargets(data, paths, allowedPaths(configFile, env));
@@ -120,15 +121,16 @@ function pathsOfPrepared({ verified, configFile, env }: PrepareOptions, etcDir: 
   return paths;
 }
 
-function checkTokensFile({ tokensFile: named }: DataPaths, kept: string | undefined): void {
-  if (kept === undefined || named === kept) return;
-  throw new LinesideError(
-    'CONFIG_INVALID',
-    `the backup's configuration names the tokens file ${named}, this box has ${kept}`,
-    {
-      hint: 'Restore it on the box: sudo lineside restore FILE --yes',
-    },
-  );
+/** The service would not start with a fault, and then there is no network to correct it by. */
+function checkForeign({ configFile, env }: PrepareOptions, etcDir: string): void {
+  const path = join(preparedPath(etcDir), basename(configFile));
+  const faults = existsSync(path) ? faultsOfForeign(configFile, readFileSync(path, 'utf8'), env) : [];
+  if (faults.length === 0) return;
+  const reasons = faults.map(({ path: key, message }) => `${key}: ${message}`);
+  throw new LinesideError('CONFIG_INVALID', `the backup's configuration does not fit this box: ${reasons.join('; ')}`, {
+    reasons,
+    hint: 'Restore it on the box: sudo lineside restore FILE --yes',
+  });
 }
 
 /** Throws CONFIG_INVALID, with the first entry that the backup's configuration would put anywhere else than this box's own. */

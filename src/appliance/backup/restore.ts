@@ -40,10 +40,8 @@ export function restoreBackup(options: RestoreOptions): BackupList {
     });
   }
   onProgress('preparing', 0, 1);
-  const own = keepsSecrets ? tokensFileOf(options) : undefined;
-  const names = [etc.tokens, own ?? ''].map((path) => basename(path));
-  const verified = own === undefined ? all : withoutSecrets(fd, all, basename(configFile), names);
-  const { paths, moves } = prepareRestore({ ...options, fd, verified, onStep, tokensFile: own });
+  const verified = keepsSecrets ? withoutSecrets(fd, all, basename(configFile), tokensNames(options)) : all;
+  const { paths, moves } = prepareRestore({ ...options, fd, verified, onStep, isForeign: keepsSecrets });
   onProgress('replacing', 0, 1);
   const running = services.stop();
   try {
@@ -89,10 +87,9 @@ function verifyWith(fd: number, onProgress: NonNullable<RestoreOptions['onProgre
   return verifyBackup(fd, (bytes) => onProgress('verifying the backup', (done += bytes), size));
 }
 
-/** By the configuration that the box has now; by the usual one if that cannot be read. */
-function tokensFileOf({ configFile, env }: RestoreOptions): string {
-  const [{ tokensFile } = { tokensFile: etc.tokens }] = allowedPaths(configFile, env);
-  return tokensFile;
+/** The usual one, and that of the configuration that the box has now. */
+function tokensNames({ configFile, env }: RestoreOptions): string[] {
+  return allowedPaths(configFile, env).map(({ tokensFile }) => basename(tokensFile));
 }
 
 /** The service, which a restore stops so that no process works on its files. */

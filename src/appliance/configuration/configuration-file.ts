@@ -92,6 +92,13 @@ export function undoChange(named: string, options: ChangeOptions): Configuration
   });
 }
 
+/** Every fault of a text that came over the network, and every key by which it names another place than the file does. */
+export function faultsOfForeign(named: string, text: string, env: Environment): LocatedFault[] {
+  const after = checkText(text, env);
+  const faults = [...after.faults, ...movedPaths(checkText(present(named).text, env).settings, after)];
+  return faults.map((fault) => withoutValue(fault, after.settings));
+}
+
 function replaced(named: string, options: ChangeOptions, textFor: (before: Present) => string): ConfigurationChange {
   const work = (): ConfigurationChange => {
     const before = expected(named, options);

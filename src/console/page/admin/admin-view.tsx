@@ -14,6 +14,7 @@ import { type Column, Table } from '../table.tsx';
 import { Actions, Audit } from './audit.tsx';
 import { Backup } from './backup.tsx';
 import { Configuration } from './configuration.tsx';
+import { Restore } from './restore.tsx';
 import { Update } from './update.tsx';
 
 const say = text.administration;
@@ -31,6 +32,7 @@ export function AdminView(): JSX.Element {
       <Configuration />
       <Update />
       <Backup />
+      <Restore />
       <Actions />
       <Audit />
     </>

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { AdminWork } from '../../../shared/gen/http.ts';
 import { sizeText } from '../../format.ts';
-import { localProblem, ProblemError } from '../../problem.ts';
+import { localProblem, type Problem, ProblemError } from '../../problem.ts';
 import { text } from '../../text.ts';
 import { type Loaded, useDoing, useLoaded } from '../loading.ts';
 import { Button, Field, ProblemBox } from '../parts.tsx';
@@ -59,7 +59,7 @@ export function UploadForm(props: {
   };
   return (
     <form onSubmit={submit} noValidate>
-      <ProblemBox problem={doing.problem} />
+      <ProblemBox problem={refused(doing.problem)} />
       <Field label={label} hint={say.hint(sizeText(MAX_UPLOAD_BYTES))} fault={fault}>
         {(attributes) => (
           <input
@@ -83,6 +83,10 @@ export function UploadForm(props: {
     </form>
   );
 }
+
+/** The usual titles are of requests, not of files. */
+const refused = (problem: Problem | undefined): Problem | undefined =>
+  problem === undefined || problem.status === 0 ? problem : { ...problem, title: say.refused };
 
 function Sent({ bytes, of }: { bytes: number; of: number }): JSX.Element {
   // What the browser adds to the file is counted too.

@@ -10,7 +10,9 @@ import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
 import { adminRoutes } from './admin.ts';
 import { adminAuditRoutes } from './admin-audit.ts';
 import { adminConfigurationRoutes } from './admin-configuration.ts';
+import { adminRestoreRoutes } from './admin-restore.ts';
 import { adminUpdateRoutes } from './admin-update.ts';
+import { adminUploadRoutes } from './admin-upload.ts';
 import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
@@ -36,7 +38,9 @@ const all = [
   adminRoutes,
   adminAuditRoutes,
   adminConfigurationRoutes,
+  adminUploadRoutes,
   adminUpdateRoutes,
+  adminRestoreRoutes,
 ];
 
 export function routesWith(parts: RouteParts): readonly Route[] {
@@ -59,7 +63,7 @@ const tags = {
   line: 'The serial line and its log.',
   webhooks: 'Subscriptions and deliveries.',
   imports: 'Bundles of records.',
-  administration: 'What root does for an administrator: tokens, restart, diagnosis, update.',
+  administration: 'What root does for an administrator: tokens, restart, diagnosis, update, restore.',
 };
 
 /** By the part of the path before them. */

@@ -116,6 +116,17 @@ export const adminComponents = {
     builtAt: time('When it was made.'),
     slot: choice(['a', 'b'], 'The slot into which it can be installed.'),
   }),
+  BackupContents: exact({
+    ...uploadHash.properties,
+    deviceId: Type.String({ description: 'device.id of the box that it is of: the restored box gets it.' }),
+    createdAt: time('When it was made.'),
+    version: Type.String({ description: 'Of the lineside that made it.', examples: ['1.3.0'] }),
+    withKeys: Type.Boolean({ description: 'It has keys and secrets. They are not restored over HTTP.' }),
+    bytes: count('Size of the file.'),
+    logBytes: orNull(count('Bytes.'), 'Size of the serial log; null: it has none, and the log of the box stays.'),
+    refdataBytes: orNull(count('Bytes.'), 'Size of the reference data; null: it has none, and those of the box stay.'),
+    configFiles: count('Files of /etc/lineside in it.'),
+  }),
   AdminWork: exact({ update: work('installed an update'), restore: work('restored a backup') }),
   AddedToken: exact({
     ...tokenSpec.properties,
