@@ -255,6 +255,15 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     await box.sh(`systemctl kill --kill-whom=main --signal=KILL ${unit}`);
     await until('the outcome', async () => /"state":"aborted"/.test(await ask('GET', 'work')));
     assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
+
+    // Nor does a helper that is killed, or a power failure.
+    assert.match(await ask('PUT', 'update/bundle', '@/root/new.update'), /^200/);
+    assert.match(await box.sh('ls /var/lib/lineside-admin'), /upload/);
+    await box.sh('systemctl kill --kill-whom=main --signal=KILL lineside-admin');
+    await box.until('nothing of it', '[ "$(ls /var/lib/lineside-admin)" = audit.jsonl ]');
+    await box.sh('cd /var/lib/lineside-admin && mkdir files && touch files/file upload update.bundle restore.backup');
+    await box.sh('systemd-tmpfiles --remove --boot --prefix=/var/lib/lineside-admin');
+    assert.equal(await box.sh('ls /var/lib/lineside-admin'), 'audit.jsonl');
     await box.sh('umount /boot/firmware && rm /run/lineside-boot');
   });
 

@@ -177,6 +177,8 @@ describe('the console: administration', { skip: browserMissing }, () => {
     await opened.click('button', 'Upload and show');
     await opened.sees(/The backup is whole[\s\S]*Serial log\s+not in it[\s\S]*in it, and not restored here/, 'main');
     await assertAccessible(opened, 'administration, a backup to be restored');
+    await opened.page.setViewport({ width: 390, height: 844 });
+    await assertAccessible(opened, 'administration, a backup to be restored, phone');
     await opened.click('button', 'Restore this backup…');
     await opened.sees('The serial log of the box stays.', 'dialog');
     await opened.click('button', 'Delete and restore');
