@@ -1,6 +1,7 @@
 /** Uploads to the helper: of what does not arrive whole, or is not good, nothing is left; what is kept is used by its hash alone. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -90,6 +91,22 @@ test('an upload is checked by its command, and used once, by its hash, by the un
     'update.upload: begun',
     'update.upload: failed: CONFLICT',
   ]);
+});
+
+test('hardly any of an upload is in memory', async (t) => {
+  const helper = await startHelper(t);
+  const pieces = 192;
+  const piece = Buffer.alloc(1_024 * 1_024, 'a piece of the bundle');
+  const before = process.memoryUsage().arrayBuffers;
+  const sending = await receiving(helper, pieces * piece.length);
+  const end = answered(sending);
+  let most = 0;
+  for (let sent = 0; sent < pieces; sent += 1) {
+    if (!sending.write(piece)) await once(sending, 'drain');
+    most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+  }
+  assert.equal(codeOf((await end).answer), '');
+  assert.ok(most < (pieces * piece.length) / 2, `${most} bytes are held`);
 });
 
 test('a restore needs the name of the box, and the hash of the backup that was uploaded last', async (t) => {

@@ -143,8 +143,10 @@ class Pieces {
   readonly #socket: Socket;
   readonly #iterator: AsyncIterator<unknown>;
   readonly #clock: Clock;
-  readonly #stopped = Promise.withResolvers<never>();
   readonly #limit: Timer;
+  #failure: LinesideError | undefined;
+  /** Of the piece that is waited for. No promise outlives its piece: what waits for one keeps the piece in memory. */
+  #reject: (failure: LinesideError) => void = () => undefined;
 
   constructor(socket: Socket, clock: Clock) {
     this.#socket = socket;
@@ -152,7 +154,6 @@ class Pieces {
     // It flows, and the iterator stops that only when its first piece is asked for.
     socket.pause();
     this.#iterator = socket.iterator({ destroyOnReturn: false });
-    this.#stopped.promise.catch(() => undefined);
     const minutes = RECEIVING_LIMIT_MS / 60_000;
     this.#limit = clock.timer(RECEIVING_LIMIT_MS, () =>
       this.#stop(`the file did not arrive within ${minutes} minutes`),
@@ -160,10 +161,14 @@ class Pieces {
   }
 
   async next(): Promise<Buffer> {
+    if (this.#failure !== undefined) throw this.#failure;
     const seconds = UPLOAD_STALLED_MS / 1_000;
     const stalled = this.#clock.timer(UPLOAD_STALLED_MS, () => this.#stop(`nothing of the file came for ${seconds} s`));
+    const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<unknown>>();
+    this.#reject = reject;
+    this.#iterator.next().then(resolve, reject);
     try {
-      const { value, done } = await Promise.race([this.#iterator.next(), this.#stopped.promise]);
+      const { value, done } = await promise;
       if (done !== true) return value as Buffer;
     } finally {
       stalled.cancel();
@@ -180,7 +185,8 @@ class Pieces {
   }
 
   #stop(why: string): void {
-    this.#stopped.reject(new LinesideError('REQUEST_TIMEOUT', why));
+    this.#failure = new LinesideError('REQUEST_TIMEOUT', why);
+    this.#reject(this.#failure);
   }
 }
 
