@@ -1,14 +1,7 @@
 /** Unpacks many small blocks at a quarter of what Node's own call costs for each. */
 import { constants, createInflateRaw } from 'node:zlib';
-import {
-  type Columns,
-  columnBytes,
-  columnsIn,
-  columnsOf,
-  deflated,
-  isSound,
-  type StoredBlock,
-} from '../../../shared/base/log-block.ts';
+import { columnBytes, columnsIn, deflated, givenTime, type StoredBlock } from '../../../shared/base/log-block.ts';
+import { fromHalves, type Uint64 } from '../entry.ts';
 
 /** What Node's stream of zlib works with: no public interface, so a new Node needs a look here (Node is pinned, and the tests read each block). */
 interface Engine {
@@ -31,9 +24,71 @@ interface Engine {
 /** Above the usual blocks; a larger one goes the usual way. */
 const roomBytes = 128 * 1024;
 
+/** The entries of a block by their places in it, without an object for each column: a slow line leaves a block for each entry. */
+export class BlockEntries {
+  readonly count: number;
+  /** The columns of four bytes, one after the other (log-block.ts). */
+  readonly #words: Uint32Array;
+  readonly #dirs: Uint8Array;
+  readonly #dirsAt: number;
+
+  constructor(count: number, words: Uint32Array, dirs: Uint8Array, dirsAt: number) {
+    this.count = count;
+    this.#words = words;
+    this.#dirs = dirs;
+    this.#dirsAt = dirsAt;
+  }
+
+  dir(i: number): number {
+    return this.#octet(i) & ~givenTime;
+  }
+
+  isGiven(i: number): boolean {
+    return (this.#octet(i) & givenTime) !== 0;
+  }
+
+  stampedMs(i: number): Uint64 {
+    return fromHalves(this.#words[i] ?? 0, this.#words[this.count + i] ?? 0);
+  }
+
+  dataLength(i: number): number {
+    return this.#words[2 * this.count + i] ?? 0;
+  }
+
+  noteLength(i: number): number {
+    return this.#words[3 * this.count + i] ?? 0;
+  }
+
+  /** Their bytes fill the block. */
+  isSound(bytes: number): boolean {
+    let sum = 0;
+    for (let at = 2 * this.count; at < 4 * this.count; at++) sum += this.#words[at] ?? 0;
+    return sum === bytes;
+  }
+
+  /** For longer than until the next block is unpacked. */
+  kept(): BlockEntries {
+    const dirs = this.#dirs.slice(this.#dirsAt, this.#dirsAt + this.count);
+    return new BlockEntries(this.count, this.#words.slice(0, 4 * this.count), dirs, 0);
+  }
+
+  #octet(i: number): number {
+    return this.#dirs[this.#dirsAt + i] ?? 0;
+  }
+}
+
+/** Until the next block is unpacked. */
+export interface Unpacked {
+  readonly entries: BlockEntries;
+  readonly bytes: Buffer;
+  /** Where data and notes begin in the bytes. */
+  readonly from: number;
+}
+
 export class BlockUnpacker {
   readonly #engine = createInflateRaw() as unknown as Engine;
-  readonly #room = new Uint8Array(roomBytes);
+  readonly #room = Buffer.allocUnsafeSlow(roomBytes);
+  readonly #words = new Uint32Array(this.#room.buffer);
   #isFailed = false;
 
   constructor() {
@@ -44,21 +99,26 @@ export class BlockUnpacker {
   }
 
   /** Throws DamagedError. */
-  columns(block: StoredBlock): Columns {
-    return this.#unpacked(block) ?? columnsIn(block).columns;
+  unpack(block: StoredBlock): Unpacked {
+    const unpacked = this.#unpacked(block);
+    if (unpacked !== undefined) return unpacked;
+    const { body, columns } = columnsIn(block);
+    const words = new Uint32Array(body, 0, 4 * block.entries);
+    return { entries: new BlockEntries(block.entries, words, columns.dirs, 0), bytes: columns.bytes, from: 0 };
   }
 
   /** undefined: not a plain case, or damaged. */
-  #unpacked({ entries, codec, body, given }: StoredBlock): Columns | undefined {
+  #unpacked({ entries: count, codec, body, given }: StoredBlock): Unpacked | undefined {
     if (codec !== deflated || (given !== null && given.length > 0)) return undefined;
     const { _handle: handle, _writeState: state } = this.#engine;
     this.#isFailed = false;
     handle.reset();
     handle.writeSync(constants.Z_FINISH, body, 0, body.length, this.#room, 0, roomBytes);
     const [roomLeft = 0, inputLeft = 0] = state;
-    const length = roomBytes - roomLeft;
-    if (this.#isFailed || roomLeft === 0 || inputLeft > 0 || entries * columnBytes > length) return undefined;
-    const columns = columnsOf(this.#room.buffer.slice(0, length), { count: entries, offset: 0, length });
-    return isSound(columns) ? columns : undefined;
+    const from = count * columnBytes;
+    const bytes = roomBytes - roomLeft - from;
+    if (this.#isFailed || roomLeft === 0 || inputLeft > 0 || bytes < 0) return undefined;
+    const entries = new BlockEntries(count, this.#words, this.#room, 4 * 4 * count);
+    return entries.isSound(bytes) ? { entries, bytes: this.#room, from } : undefined;
   }
 }

@@ -76,7 +76,8 @@ const KIB = 1024;
 const [upperA, upperZ, toLower] = [0x41, 0x5a, 0x20];
 
 class BytesFinder implements Finder {
-  readonly windowBytes = 1024 * KIB;
+  /** Of small blocks, what a window holds outlives garbage collections: with 1 MiB their search took half as much again. */
+  readonly windowBytes = 64 * KIB;
   readonly waits = false;
   readonly #ignoreCase: boolean;
   readonly #length: number;

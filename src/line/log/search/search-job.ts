@@ -1,13 +1,13 @@
 /** A search on its way through the stored log, in steps: the thread of searches runs them, the line's thread asks for each. */
 import { systemClock } from '../../../shared/base/clock.ts';
-import { type Columns, givenTime, type StoredBlock } from '../../../shared/base/log-block.ts';
-import { type Direction, type EntryClock, fromHalves, RX, TX, type Uint64 } from '../entry.ts';
+import type { StoredBlock } from '../../../shared/base/log-block.ts';
+import { type Direction, type EntryClock, RX, TX, type Uint64 } from '../entry.ts';
 import { type Filter, matcher } from '../packed.ts';
 import { correct } from '../segments.ts';
-import { BlockUnpacker } from './block-unpacker.ts';
+import { type BlockEntries, BlockUnpacker } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
-import { reachEntries, StoreReader } from './store-reader.ts';
-import { type Run, SearchWindow, type WindowMatch } from './window.ts';
+import { BlockQueue, reachEntries, StoreReader } from './store-reader.ts';
+import { SearchWindow, type WindowMatch } from './window.ts';
 
 export interface SearchQuery extends Filter {
   readonly pattern: Pattern;
@@ -47,7 +47,7 @@ export class SearchJob {
   readonly #directions: readonly DirectionSearch[];
   readonly #matches: ((entry: { dir: Direction; timestampMs: Uint64 }) => boolean) | undefined;
   /** Read, and not searched yet. */
-  #blocks: StoredBlock[] = [];
+  #blocks = new BlockQueue();
   #isRead = false;
   #at: number;
   #left: number;
@@ -72,16 +72,13 @@ export class SearchJob {
     const startMs = systemClock.monoMs();
     this.#entries = 0;
     this.#bytes = 0;
-    if (this.#blocks.length === 0) this.#read();
-    let searched = 0;
-    for (const block of this.#blocks) {
+    if (this.#blocks.isEmpty) this.#read();
+    for (let block = this.#blocks.take(); block !== undefined; block = this.#blocks.take()) {
       this.#searchBlock(block);
-      searched++;
       this.#at = Math.min(this.#query.upTo, block.first + block.entries - 1);
       if (systemClock.monoMs() - startMs >= stepMs) break;
     }
-    this.#blocks.splice(0, searched);
-    const isComplete = this.#blocks.length === 0 && (this.#isRead || this.#at >= this.#query.upTo);
+    const isComplete = this.#blocks.isEmpty && (this.#isRead || this.#at >= this.#query.upTo);
     for (const { window } of this.#directions) {
       window.search(isComplete);
       // A match waits for the next bytes of its direction, but not longer: a page that ends meanwhile resumes before it.
@@ -94,7 +91,7 @@ export class SearchJob {
     const { upTo, sinceMs, untilMs } = this.#query;
     const { blocks, isSkipped, isLast } = this.#store.blocks({ after: this.#at, upTo, sinceMs, untilMs });
     if (isSkipped) for (const { window } of this.#directions) window.search(true);
-    this.#blocks = [...blocks];
+    this.#blocks = blocks;
     this.#isRead = isLast;
   }
 
@@ -125,19 +122,26 @@ export class SearchJob {
 
   /** In runs of entries of one direction whose data follow each other. */
   #searchBlock(block: StoredBlock): void {
-    const columns = this.#unpacker.columns(block);
-    const { dirs, dataLengths, noteLengths } = columns;
-    const count = Math.min(dirs.length, this.#query.upTo - block.first + 1);
-    let at = 0;
-    let run = { dir: 0, first: 0, from: 0 };
+    const { entries, bytes, from } = this.#unpacker.unpack(block);
+    const count = Math.min(entries.count, this.#query.upTo - block.first + 1);
+    let kept: BlockEntries | undefined;
+    let at = from;
+    let run = { dir: 0, first: 0, from };
     const endRun = (next: number, dir: number): void => {
-      if (next > run.first) this.#add(run.dir, { columns, firstId: block.first + run.first, ...run, to: at });
+      const window = next > run.first && at > run.from ? this.#directionOf(run.dir)?.window : undefined;
+      if (window !== undefined) {
+        kept ??= entries.kept();
+        window.add(
+          { entries: kept, firstId: block.first + run.first, first: run.first, from: run.from, to: at },
+          bytes,
+        );
+      }
       run = { dir, first: next, from: at };
     };
     for (let i = 0; i < count; i++) {
-      const dir = (dirs[i] ?? RX) & ~givenTime;
-      const length = dataLengths[i] ?? 0;
-      const isOut = block.first + i <= this.#at || !this.#isOfTime(block.first + i, columns, i);
+      const dir = entries.dir(i);
+      const length = entries.dataLength(i);
+      const isOut = block.first + i <= this.#at || !this.#isOfTime(block.first + i, entries, i);
       if (dir !== run.dir || isOut) endRun(i, dir);
       at += length;
       this.#entries++;
@@ -146,7 +150,7 @@ export class SearchJob {
         if (block.first + i > this.#at) this.#directionOf(dir)?.window.search(true);
         run = { dir, first: i + 1, from: at };
       }
-      const noteLength = noteLengths[i] ?? 0;
+      const noteLength = entries.noteLength(i);
       if (noteLength === 0) continue;
       endRun(i + 1, dir);
       at += noteLength;
@@ -155,19 +159,14 @@ export class SearchJob {
     endRun(count, 0);
   }
 
-  #add(dir: number, run: Run): void {
-    this.#directionOf(dir)?.window.add(run);
-  }
-
   #directionOf(dir: number): DirectionSearch | undefined {
     return this.#directions.find((one) => one.dir === dir);
   }
 
-  #isOfTime(id: number, { highs, lows, dirs }: Columns, i: number): boolean {
+  #isOfTime(id: number, entries: BlockEntries, i: number): boolean {
     if (this.#matches === undefined) return true;
-    const isGiven = ((dirs[i] ?? 0) & givenTime) !== 0;
-    const correctionMs = isGiven ? 0 : this.#store.segments.markAt(id).correctionMs;
-    return this.#matches({ dir: TX, timestampMs: correct(fromHalves(highs[i] ?? 0, lows[i] ?? 0), correctionMs) });
+    const correctionMs = entries.isGiven(i) ? 0 : this.#store.segments.markAt(id).correctionMs;
+    return this.#matches({ dir: TX, timestampMs: correct(entries.stampedMs(i), correctionMs) });
   }
 }
 

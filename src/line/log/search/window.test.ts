@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { RE2JS } from 're2js';
 import { columnsOf } from '../../../shared/base/log-block.ts';
 import { pack } from '../packed.ts';
+import { BlockEntries } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
 import { SearchWindow, type WindowMatch } from './window.ts';
 
@@ -25,10 +26,11 @@ function searched(pattern: Pattern, list: readonly { data: number[]; searches: b
   const { blocks, buffer } = pack(entries);
   const [block] = blocks;
   if (block === undefined) return [];
-  const columns = columnsOf(buffer, block);
+  const { dirs, bytes } = columnsOf(buffer, block);
+  const packed = new BlockEntries(entries.length, new Uint32Array(buffer, block.offset, 4 * entries.length), dirs, 0);
   let at = 0;
   for (const [i, { data, searches }] of list.entries()) {
-    window.add({ columns, firstId: i + 1, first: i, from: at, to: at + data.length });
+    window.add({ entries: packed, firstId: i + 1, first: i, from: at, to: at + data.length }, bytes);
     at += data.length;
     if (searches) window.search(false);
   }

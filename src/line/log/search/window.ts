@@ -2,8 +2,8 @@
  * The bytes of one direction as a search needs them: what entries hold, one after the other, as much of it as a match may
  * still begin in. Pure.
  */
-import { type Columns, givenTime } from '../../../shared/base/log-block.ts';
-import { fromHalves, type Uint64 } from '../entry.ts';
+import type { Uint64 } from '../entry.ts';
+import type { BlockEntries } from './block-unpacker.ts';
 import type { Finder } from './pattern.ts';
 
 /** A match as it lies in the entries of one direction. */
@@ -21,8 +21,8 @@ export interface WindowMatch {
 
 /** Entries of a block whose data follow each other in its bytes. */
 export interface Run {
-  readonly columns: Columns;
-  /** The first entry: its id, and its place in the columns. */
+  readonly entries: BlockEntries;
+  /** The first entry: its id, and its place in the block. */
   readonly firstId: number;
   readonly first: number;
   /** Of their data in the bytes of the block. */
@@ -59,11 +59,12 @@ export class SearchWindow {
     return this.#entryAt(from).id;
   }
 
-  add(run: Run): void {
+  /** `bytes`: of the block, which are not needed afterwards. */
+  add(run: Run, bytes: Buffer): void {
     if (run.from === run.to || this.#isStopped) return;
     const end = this.#length + run.to - run.from;
     if (end > this.#bytes.length) this.#grow(end);
-    run.columns.bytes.copy(this.#bytes, this.#length, run.from, run.to);
+    bytes.copy(this.#bytes, this.#length, run.from, run.to);
     this.#runs.push({ run, at: this.#length });
     this.#length = end;
     if (this.#length >= this.#finder.windowBytes) this.search(false);
@@ -117,14 +118,14 @@ export class SearchWindow {
   }
 
   #match(start: number, end: number): WindowMatch {
-    const { id, offset, columns, i } = this.#entryAt(start);
+    const { id, offset, entries, i } = this.#entryAt(start);
     return {
       entryId: id,
       offset,
       length: end - start,
       throughId: this.#entryAt(end - 1).id,
-      stampedMs: fromHalves(columns.highs[i] ?? 0, columns.lows[i] ?? 0),
-      isGiven: ((columns.dirs[i] ?? 0) & givenTime) !== 0,
+      stampedMs: entries.stampedMs(i),
+      isGiven: entries.isGiven(i),
     };
   }
 
@@ -132,14 +133,14 @@ export class SearchWindow {
   #entryAt(at: number) {
     const found = this.#runs[this.#indexAt(at)];
     if (found === undefined) throw new Error(`no entry at byte ${at}`);
-    const { columns, first, firstId } = found.run;
+    const { entries, first, firstId } = found.run;
     let offset = at - found.at;
     let i = first;
-    for (let length = columns.dataLengths[i] ?? 0; offset >= length; length = columns.dataLengths[i] ?? 0) {
+    for (let length = entries.dataLength(i); offset >= length; length = entries.dataLength(i)) {
       offset -= length;
       i++;
     }
-    return { id: firstId + i - first, offset, columns, i };
+    return { id: firstId + i - first, offset, entries, i };
   }
 
   /** The last run that begins at or before the byte. */
