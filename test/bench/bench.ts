@@ -1,5 +1,5 @@
 /**
- * npm run bench -- line|outbox|webhooks|upstream|box|console [row ...] [--quick] [--save] [--json FILE]
+ * npm run bench -- line|search|outbox|webhooks|upstream|box|console [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
  * cc, strace and ser2net, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc, console's Chromium and cc; rows whose tools
  * are missing say so. Run it on a quiet machine. LINESIDE_E2E_BUILD names another build than build/: to hold two against
@@ -17,6 +17,7 @@ import { type Line, machine, type Row, render } from './table.ts';
 /** Imported when wanted: a broker is looked for then, which takes a second. */
 const suites: Readonly<Record<string, () => Promise<{ readonly rows: readonly Row[] }>>> = {
   line: () => import('./line/rows.ts'),
+  search: () => import('./search/rows.ts'),
   outbox: () => import('./outbox/rows.ts'),
   webhooks: () => import('./webhooks/rows.ts'),
   upstream: () => import('./upstream/rows.ts'),

@@ -9,8 +9,13 @@ const MIB = 1_048_576;
 /** A commit of a line: more at once the log would store without compression (log-database.ts). */
 const AT_ONCE_BYTES = 32_768;
 
-/** So many received entries, in the data directory below `dir`. */
-export async function filledLog(dir: string, entries: number, entry: (n: number) => Uint8Array): Promise<void> {
+/** So many received entries, in the data directory below `dir`. `atOnceBytes`: of one commit, which is a block of the log; the entry that is stored last comes on top. */
+export async function filledLog(
+  dir: string,
+  entries: number,
+  entry: (n: number) => Uint8Array,
+  atOnceBytes = AT_ONCE_BYTES,
+): Promise<void> {
   const log = await openSerialLog({
     dir: join(dir, 'data'),
     commitMs: 100,
@@ -22,7 +27,7 @@ export async function filledLog(dir: string, entries: number, entry: (n: number)
     logger: silentLogger,
   });
   for (let n = 0; n < entries; ) {
-    for (let bytes = 0; n < entries - 1 && bytes < AT_ONCE_BYTES; n++) {
+    for (let bytes = 0; n < entries - 1 && bytes < atOnceBytes; n++) {
       const data = entry(n);
       log.record(RX, Date.now(), data);
       bytes += data.length;
