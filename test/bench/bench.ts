@@ -1,7 +1,7 @@
 /**
  * npm run bench -- line|search|outbox|webhooks|upstream|box|console [row ...] [--quick] [--save] [--json FILE]
  * Prints one table: each row against its peer or limit, measured in the same run. Needs scripts/build; the line's rows
- * cc, strace and ser2net, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc, console's Chromium and cc; rows whose tools
+ * cc, strace and ser2net, the search's cc, the outbox's, upstream's and box's Java and Maven (Apache Kafka), upstream's also cc, console's Chromium and cc; rows whose tools
  * are missing say so. Run it on a quiet machine. LINESIDE_E2E_BUILD names another build than build/: to hold two against
  * each other.
  */
