@@ -176,7 +176,7 @@ function present(named: string): Present {
   return { file, text, shown, hash: hashOf(shown) };
 }
 
-/** Of what is shown alone: that of the whole would let a hidden word be guessed. What is hidden stays with the file whoever else changes it. */
+/** Of what is shown alone: that of the whole would let a hidden word be guessed. A hidden part is always taken from the present file, so a change of it by another program is kept. */
 function hashOf({ text }: HiddenText): string {
   return sha256(text);
 }
