@@ -405,7 +405,7 @@ describe('the console: data', { skip: browserMissing }, () => {
   });
 });
 
-/** The lines that the JSON editor marks, and what a screen reader is told of them. */
+/** The lines that the JSON editor marks, and what a screen reader reads of them. */
 function marksOf({ page }: Opened): Promise<string[]> {
   return page.$eval('dialog .code', ({ shadowRoot }) => {
     const all = (selector: string): Element[] => [...(shadowRoot?.querySelectorAll(selector) ?? [])];
