@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   chmodSync,
   existsSync,
@@ -342,6 +343,19 @@ test('a command that does not end is killed, also when its caller disconnects', 
   socket.destroy();
   await until('it to be killed again', isGone);
   await until('the audit', () => audit().at(-1)?.['outcome'] === 'aborted: the caller disconnected');
+});
+
+test('a change of the configuration is done whole also when its caller disconnects', async (t) => {
+  const { calls, at, path, admin, audit } = await startHelper(t);
+  writeFileSync(at('wait'), '');
+  const args = { hash: 'a'.repeat(64) };
+  const socket = begin(path, `${JSON.stringify({ verb: 'configuration.undo', token: admin, args })}\n`);
+  await until('it to run', () => calls().length === 1);
+  socket.destroy();
+  await once(socket, 'close');
+  writeFileSync(at('says'), '{"live":[],"hub":[],"restart":[],"unused":[]}');
+  rmSync(at('wait'));
+  await until('the audit', () => /^done/.test(String(audit().at(-1)?.['outcome'])));
 });
 
 test('a request that does not arrive whole is refused after its limit', async (t) => {

@@ -261,7 +261,8 @@ export class AdminService {
       const work = this.#own[request.verb as OwnVerbName] as (args: AdminRequest['args']) => unknown;
       return { done: (await work(request.args)) ?? null };
     }
-    const command = { ...admitted, verb };
+    const gone = verb.outlivesCaller === true ? new AbortController().signal : admitted.gone;
+    const command = { ...admitted, verb, gone };
     if (verb.confirms === true) this.#checkConfirmed(String(request.args['confirm']));
     if (verb.uploads !== undefined) return this.#received(command, verb.uploads);
     if (verb.uses !== undefined) return this.#used(command, verb.uses);
@@ -297,12 +298,12 @@ export class AdminService {
     }
   }
 
-  /** Starts the unit that works on an upload, also if the caller has disconnected by now: systemd may have the job already. */
+  /** Starts the unit that works on an upload. */
   async #used(admitted: AdmittedCommand, kind: UploadKind): Promise<AdminAnswer> {
     const { sha256 } = admitted.request.args as ArgsOf<'update.install'>;
     this.#upload.take(kind, sha256);
     try {
-      return { done: await this.#command({ ...admitted, gone: new AbortController().signal }, '') };
+      return { done: await this.#command(admitted, '') };
     } catch (error) {
       this.#upload.giveBack(kind, sha256);
       throw error;

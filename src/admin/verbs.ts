@@ -87,6 +87,8 @@ export interface CommandVerb<Args extends TObject = TObject> extends AnyVerb<Arg
   readonly confirms?: true;
   /** The upload with the hash `args.sha256` is put where the unit expects it that the command starts. */
   readonly uses?: UploadKind;
+  /** Goes on if the caller disconnects: it would be left half done, as a file that was changed and not reloaded. */
+  readonly outlivesCaller?: true;
 }
 
 const exact = <P extends TProperties>(properties: P) => Type.Object(properties, { additionalProperties: false });
@@ -210,6 +212,7 @@ export const verbs = {
   'update.install': verb({
     args: uploadHash,
     uses: 'update',
+    outlivesCaller: true,
     program: 'systemctl',
     command: () => ['start', workUnits.update.unit],
     limitMs: 60_000,
@@ -238,6 +241,7 @@ export const verbs = {
     args: restoreArgs,
     confirms: true,
     uses: 'restore',
+    outlivesCaller: true,
     program: 'systemctl',
     command: () => ['start', workUnits.restore.unit],
     limitMs: 60_000,
@@ -296,11 +300,13 @@ export const verbs = {
   /** Paths come from the box alone: what names one is changed there. */
   'configuration.change': verb({
     ...edited,
+    outlivesCaller: true,
     command: ({ hash }) => ['config', 'change', '--json', '--keep-paths', '--if-hash', hash, '-'],
     did: changedKeys,
   }),
   'configuration.undo': verb({
     args: exact({ hash: configurationText.hash }),
+    outlivesCaller: true,
     noted: () => ({}),
     program: 'lineside',
     command: ({ hash }) => ['config', 'undo', '--json', '--keep-paths', '--if-hash', hash],
