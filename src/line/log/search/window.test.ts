@@ -85,6 +85,20 @@ test('text and hex over entries in any pieces are found as in all the bytes at o
   );
 });
 
+test('ignoring case takes A to Z for a to z and no other byte for another, wherever it lies', () => {
+  for (let pad = 0; pad < 4; pad++) {
+    for (let wanted = 0; wanted < 0x80; wanted++) {
+      const bytes = Buffer.from([...Array(pad).fill(0xff), ...Array(256).keys()]);
+      const finder = finderOf({ kind: 'text', value: String.fromCharCode(wanted), ignoreCase: true });
+      const found: number[] = [];
+      finder.prepare(bytes, pad, bytes.length);
+      finder.search(bytes, pad, bytes.length, true, (start) => found.push(start - pad) > 0);
+      const expected = [...Array(256).keys()].filter((byte) => lowered(byte) === lowered(wanted));
+      assert.deepEqual(found, expected);
+    }
+  }
+});
+
 test('a regular expression over entries in any pieces is found as in all the bytes at once', () => {
   const expressions = ['ab+', 'a{2,3}', 'b$', '^a', 'a.*b', 'A|bb', '\\ba', 'é', '(?i)ab', 'a*'];
   fc.assert(
