@@ -19,8 +19,8 @@ export function screenPicture(): Page {
   const lines = [
     ...shown.trimEnd().split('\n'),
     '',
-    '  lineside       active no port open, log 0 B',
-    '  lineside-hub   active outbox 0 waiting, no broker configured',
+    '  lineside       active: no port open, log 0 B',
+    '  lineside-hub   active: outbox 0 waiting, no broker configured',
   ];
   const width = Math.ceil(Math.max(...lines.map((line) => line.length)) * CHARACTER_WIDTH) + 2 * MARGIN;
   const height = lines.length * LINE_HEIGHT + 2 * MARGIN;
