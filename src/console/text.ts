@@ -93,7 +93,17 @@ export const text = {
     title: 'Port',
     open: 'Open…',
     change: 'Change settings…',
-    close: 'Close',
+    /** The question before it. */
+    closing: {
+      open: 'Close the port…',
+      title: 'Close the port',
+      question: (name: string) =>
+        `${name === '' ? 'The port' : name} is closed for all clients of the box: nothing is received or sent until a client opens it again. Received packets that no client has fetched are in the log only.`,
+      heldBy: (name: string) => `${name} has exclusive use of the line: the box refuses until that ends.`,
+      reader: 'open log stream',
+      readers: (streams: string) =>
+        `Now: ${streams}. Each client that follows the log has one, and each page of this console.`,
+    },
     unfold: 'Port…',
     lastKnown: 'Last known: ',
     forLong: (duration: string) => `, for ${duration} or longer`,

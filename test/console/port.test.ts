@@ -77,7 +77,12 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await focusIs(opened, 'div: Log entries');
     await readByKeyboard(opened, product);
 
-    await opened.tabTo('button: Close', true);
+    await opened.tabTo('button: Close the port…', true);
+    await page.keyboard.press('Enter');
+    await opened.sees(/is closed for all clients.*Now: \d open log streams?\./s, 'dialog');
+    // Enter, pressed by mistake, closes nothing.
+    assert.equal(await opened.focused(), 'button: Cancel');
+    await opened.tabTo('button: Close the port');
     await page.keyboard.press('Enter');
     await opened.sees('closed', '.port');
     await focusIs(opened, 'button: Open…');

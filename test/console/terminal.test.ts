@@ -143,6 +143,12 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await other.page.click('.screen');
     await other.page.keyboard.type('x');
     await other.sees('Not sent: the line is held by technician', '.terminal');
+    await other.click('button', 'Close the port…');
+    await other.sees('technician has exclusive use of the line', 'dialog');
+    await other.click('button', 'Close the port');
+    await other.sees('the line is held by technician', 'dialog .problem');
+    await assertAccessible(other, 'close the port, refused');
+    await other.click('button', 'Cancel');
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.sees('Connected', '#terminal-state');
     await other.misses('technician has the line alone', '.terminal');

@@ -2,12 +2,12 @@
 import type { JSX, RefObject } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { LineStatus } from '../../../shared/gen/http.ts';
-import { durationText } from '../../format.ts';
+import { durationText, plural } from '../../format.ts';
 import { differences, settingsText } from '../../line/settings.ts';
 import { text } from '../../text.ts';
 import { portWords, useLine } from '../line-status.tsx';
 import { useDoing } from '../loading.ts';
-import { Button, ProblemBox, Section, useMedia } from '../parts.tsx';
+import { Button, Dialog, Form, ProblemBox, Section, useMedia } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { Differences, SettingsDialog } from './settings-dialog.tsx';
 
@@ -15,55 +15,69 @@ const words = text.port;
 
 /** `actions`: more buttons. On a phone an open port is one row of buttons: its state and settings are in the page's head. */
 export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.Element {
-  const { api, rights } = useSession();
+  const { rights } = useSession();
   const line = useLine();
-  const [opening, setOpening] = useState(false);
-  const closing = useDoing();
+  const [asks, ask] = useState<'settings' | 'close'>();
   const opener = useRef<HTMLButtonElement>(null);
   const status = line.value;
   const folding = useFold(status);
   const { isFolded, fold } = folding;
-  const isRow = isFolded && line.problem === undefined && closing.problem === undefined;
-  const close = (): void =>
-    void closing.run(async () => {
-      const now = await api.send<LineStatus>('POST', '/api/v1/line/close');
-      if (now !== undefined) line.put(now);
-      // The button that was pressed is removed.
-      opener.current?.focus();
-    });
+  const isRow = isFolded && line.problem === undefined;
   const isClosed = status === undefined || status.portState === 'closed';
-  useFocusAfter(opening, opener);
+  useFocusAfter(asks !== undefined, opener);
   return (
     <Section title={words.title} class={isRow ? 'port folded' : 'port'}>
       <ProblemBox problem={line.problem} />
-      <ProblemBox problem={closing.problem} />
       {status !== undefined && !isFolded && <PortText status={status} isFresh={line.isFresh} />}
       {(folding.mayFold || rights.operates) && (
         <div class="buttons">
           <FoldButton of={folding} opener={opener} />
           {rights.operates && !isFolded && (
             <>
-              <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => setOpening(true)}>
+              <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => ask('settings')}>
                 {isClosed ? words.open : words.change}
               </button>
-              {!isClosed && <Button text={words.close} disabled={closing.busy} onClick={close} />}
+              {!isClosed && <Button text={words.closing.open} onClick={() => ask('close')} />}
             </>
           )}
           {actions}
         </div>
       )}
-      {opening && (
+      {asks === 'settings' && (
         <SettingsDialog
           status={status}
           onOpened={(now) => {
             line.put(now);
-            setOpening(false);
+            ask(undefined);
             fold(true);
           }}
-          onClose={() => setOpening(false)}
+          onClose={() => ask(undefined)}
         />
       )}
+      {asks === 'close' && <CloseDialog onClose={() => ask(undefined)} />}
     </Section>
+  );
+}
+
+/** Says whom it disturbs: the line is shared. */
+function CloseDialog({ onClose }: { onClose: () => void }): JSX.Element {
+  const { api } = useSession();
+  const line = useLine();
+  const doing = useDoing();
+  const { holder, subscribers = 0, currentPortName: name = '' } = line.value ?? {};
+  const close = async (): Promise<void> => {
+    const now = await api.send<LineStatus>('POST', '/api/v1/line/close');
+    if (now !== undefined) line.put(now);
+    onClose();
+  };
+  return (
+    <Dialog title={words.closing.title} onClose={onClose}>
+      <Form doing={doing} action={words.closing.title} danger onSubmit={() => void doing.run(close)}>
+        <p>{words.closing.question(name)}</p>
+        {holder && <p>{words.closing.heldBy(holder.name)}</p>}
+        {subscribers > 0 && <p>{words.closing.readers(plural(subscribers, words.closing.reader))}</p>}
+      </Form>
+    </Dialog>
   );
 }
 
@@ -92,11 +106,11 @@ function FoldButton(props: {
   );
 }
 
-/** The button that opened the dialog may have been folded away meanwhile. */
+/** The button that opened the dialog may have been folded away or removed meanwhile. */
 function useFocusAfter(isOpen: boolean, opener: RefObject<HTMLButtonElement | null>): void {
   const wasOpen = useRef(false);
   useEffect(() => {
-    if (wasOpen.current && !isOpen) opener.current?.focus();
+    if (wasOpen.current && !isOpen && document.activeElement?.closest('.port') === null) opener.current?.focus();
     wasOpen.current = isOpen;
   }, [isOpen]);
 }
