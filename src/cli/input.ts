@@ -2,7 +2,7 @@
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
-import { decodeUtf8, parseExactJson } from '../shared/base/exact-json.ts';
+import { decodeUtf8, parseExactJson } from '../shared/base/json.ts';
 import { CliFailure, usageFailure } from './failure.ts';
 import { safeText } from './output/hex.ts';
 import type { Json, JsonObject } from './output/json.ts';

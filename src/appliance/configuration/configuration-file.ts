@@ -16,9 +16,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
-import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import { withFileLock } from '../../shared/base/file-lock.ts';
-import { replaceSynced } from '../../shared/base/synced-file.ts';
+import { replaceSynced } from '../../shared/base/files.ts';
+import { decodeUtf8 } from '../../shared/base/json.ts';
 import { keys } from '../../shared/config/config.ts';
 import type { KeySchema, Value } from '../../shared/config/key.ts';
 import { checkText, type LocatedFault } from '../../shared/config/load.ts';

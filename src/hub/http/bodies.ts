@@ -1,7 +1,7 @@
 /** Request bodies: exact JSON in UTF-8, uncompressed; and a budget for the bodies in memory. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinesideError } from '../../shared/base/errors.ts';
-import { decodeUtf8, parseExactJson } from '../../shared/base/exact-json.ts';
+import { decodeUtf8, parseExactJson } from '../../shared/base/json.ts';
 import { MAX_BODIES_BYTES } from './limits.ts';
 import { isRedacted } from './schemas/shapes.ts';
 

@@ -1,7 +1,7 @@
 /** Request headers besides credentials: expected version, change reason, request id; and the security headers of answers. Pure. */
 import { LinesideError } from '../../shared/base/errors.ts';
-import { decodeUtf8 } from '../../shared/base/exact-json.ts';
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
+import { decodeUtf8 } from '../../shared/base/json.ts';
 import { MAX_CHANGE_REASON_CHARS } from '../outbox/event.ts';
 import { MAX_QUOTED_CHARS, MAX_REQUEST_ID_CHARS } from './limits.ts';
 import { invalid } from './problem.ts';

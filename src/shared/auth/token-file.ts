@@ -6,7 +6,7 @@ import { fchmodSync, fchownSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { LinesideError, messageOf } from '../base/errors.ts';
 import { withFileLock } from '../base/file-lock.ts';
-import { replaceSynced } from '../base/synced-file.ts';
+import { replaceSynced } from '../base/files.ts';
 import {
   digestOf,
   FILE_MODE,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { parseExactJson } from '../../../shared/base/exact-json.ts';
+import { parseExactJson } from '../../../shared/base/json.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
 import { categoryOf, envelopeOf } from '../../outbox/event.ts';

@@ -6,7 +6,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import { dirname } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../../shared/base/errors.ts';
-import { replaceSynced, syncPath } from '../../../shared/base/synced-file.ts';
+import { replaceSynced, syncPath } from '../../../shared/base/files.ts';
 
 export const keyBytes = 32;
 /** A sealed secret: this byte, the nonce, the tag, the ciphertext. */

@@ -6,7 +6,7 @@
 import { renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { syncPath } from '../../../shared/base/synced-file.ts';
+import { syncPath } from '../../../shared/base/files.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import { companions } from '../../../shared/storage/set-aside.ts';
 

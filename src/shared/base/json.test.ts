@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { decodeUtf8, isExactNumber, MAX_JSON_DEPTH, parseExactJson } from './exact-json.ts';
+import { decodeUtf8, isExactNumber, MAX_JSON_DEPTH, parseExactJson } from './json.ts';
 
 function fault(text: string): string {
   const { fault } = parseExactJson(text);
