@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import { instantOfMs } from '../shared/base/instant.ts';
-import { objectIn } from '../shared/base/same-json.ts';
+import { objectIn } from '../shared/base/json.ts';
 import type { AdminRequest } from './verbs.ts';
 
 /** About 5,000 lines. */

@@ -1,7 +1,7 @@
 /** A command of the list, as the helper runs it. */
 import { spawn } from 'node:child_process';
 import { errorCatalogue, LinesideError } from '../shared/base/errors.ts';
-import { objectIn } from '../shared/base/same-json.ts';
+import { objectIn } from '../shared/base/json.ts';
 
 /** The doctor's findings are some ten KiB. */
 const MAX_OUTPUT_BYTES = 1_024 * 1_024;

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemCode } from '../shared/base/errors.ts';
-import { objectIn } from '../shared/base/same-json.ts';
+import { objectIn } from '../shared/base/json.ts';
 
 export const etc = {
   config: '/etc/lineside/lineside.toml',

@@ -1,5 +1,4 @@
 /** `lineside doctor` and `lineside support-bundle`. Their child processes alone load the checks. */
-
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -10,7 +9,7 @@ import type { CliIo } from '../cli/io.ts';
 import { type Colour, colourHelp, colourTimes, painted, wantsColour } from '../cli/output/colour.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
-import { objectIn } from '../shared/base/same-json.ts';
+import { objectIn } from '../shared/base/json.ts';
 import {
   type BundleReport,
   type BundleTarget,

@@ -6,9 +6,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { type Clock, endsWithin, pause } from '../shared/base/clock.ts';
 import { holderOf } from '../shared/base/data-directory.ts';
 import { messageOf, systemCode } from '../shared/base/errors.ts';
+import { readText } from '../shared/base/files.ts';
 import type { Logger } from '../shared/base/logger.ts';
 import { Loop } from '../shared/base/loop.ts';
-import { readText } from '../shared/base/read-text.ts';
 
 /** The exit of a hub after SIGTERM or its own reload. */
 const MEANT = 'exit status 0';

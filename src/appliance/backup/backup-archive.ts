@@ -8,7 +8,7 @@ import { basename, join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { isFileLock } from '../../shared/base/file-lock.ts';
 import { parseInstant } from '../../shared/base/instant.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
+import { objectIn } from '../../shared/base/json.ts';
 import { isDeviceId } from '../../shared/config/device-id.ts';
 import { type Measured, measured, sha256 } from '../hash.ts';
 import { Cursor, isPlainPath, type TarEntry, tarEntries } from '../tar.ts';

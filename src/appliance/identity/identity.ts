@@ -2,7 +2,6 @@
  * The identity of the box on the network: its name in events, a certificate authority of its own, and the server certificate
  * signed by it. People compare the authority's fingerprint, which does not change when the server certificate is renewed.
  */
-
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LinesideError, messageOf, systemCode } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
+import { objectIn } from '../../shared/base/json.ts';
 import { deviceIdIn, deviceIdOf } from '../../shared/config/device-id.ts';
 import { type Box, etc } from '../box.ts';
 import { type Change, closed, open } from '../transaction.ts';

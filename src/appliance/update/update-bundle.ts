@@ -7,7 +7,7 @@ import { fstatSync, readdirSync, readFileSync, readSync, renameSync, rmSync, sta
 import { join } from 'node:path';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
+import { objectIn } from '../../shared/base/json.ts';
 import { openFault, writeSynced } from '../disk.ts';
 import { type Measured, measured } from '../hash.ts';
 import { Cursor, filePieces, plainFile, tarPieces } from '../tar.ts';

@@ -3,7 +3,7 @@
  * record: the records of a dictionary, now, at a time, and through their history.
  */
 import { FAR_FUTURE } from '../../shared/base/instant.ts';
-import { sameJson } from '../../shared/base/same-json.ts';
+import { sameJson } from '../../shared/base/json.ts';
 import { type ArgumentSpec, option } from '../command.ts';
 import { Fields } from '../connection/answers.ts';
 import { apiPath } from '../connection/hub-client.ts';

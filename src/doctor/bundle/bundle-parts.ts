@@ -2,8 +2,8 @@
 import { readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { objectIn } from '../../shared/base/json.ts';
 import { isSecretName, REMOVED, shownFile } from '../../shared/base/redactor.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig, keyLine } from '../../shared/config/load.ts';
 import { checkLines, summaryLine } from '../check.ts';

@@ -1,5 +1,4 @@
 /** Checks of the running service: its units, whether line and hub answer on their own sockets, and what the journal says. */
-
 import { stat } from 'node:fs/promises';
 import { request } from 'node:http';
 import { connect } from 'node:net';
@@ -7,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { ClientError, Status } from 'nice-grpc';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { objectIn } from '../../shared/base/json.ts';
 import { pidsOfUnit } from '../../shared/base/processes.ts';
 import { Redactor } from '../../shared/base/redactor.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
 import type { Config } from '../../shared/config/config.ts';
 import { type ListenAddress, showListen } from '../../shared/config/listen.ts';
 import { lineside } from '../../shared/gen/proto.js';

@@ -5,9 +5,9 @@
 import type Long from 'long';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { asLinesideError, messageOf } from '../../shared/base/errors.ts';
+import { sameJson } from '../../shared/base/json.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import { FailureLog, Loop } from '../../shared/base/loop.ts';
-import { sameJson } from '../../shared/base/same-json.ts';
 import type { LineClient } from '../../shared/line-client/line-client.ts';
 import { parities, stopBits } from '../../shared/proto/line-status.ts';
 import type { lineside, serial } from '../../shared/proto/services.ts';

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { messageOf, systemCode } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
 import type { ClockState } from '../../shared/host/clock-sync.ts';
+import { setAside } from '../../shared/storage/database-files.ts';
 import { FILE_FOREIGN } from '../../shared/storage/migrate.ts';
 import {
   type Connection,
@@ -17,7 +18,6 @@ import {
   type Sql,
   statementsOf,
 } from '../../shared/storage/open.ts';
-import { setAside } from '../../shared/storage/set-aside.ts';
 import { MINUTES_OF_ROW } from './minutes.ts';
 
 const historyFileName = 'history.db';

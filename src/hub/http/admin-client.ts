@@ -15,7 +15,7 @@ import {
 } from '../../admin/verbs.ts';
 import { type Clock, withLimit } from '../../shared/base/clock.ts';
 import { errorCatalogue, LinesideError, systemCode } from '../../shared/base/errors.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
+import { objectIn } from '../../shared/base/json.ts';
 import { readWork, WORK_DIR } from '../../shared/base/work-state.ts';
 import type { AdminWork } from '../../shared/gen/http.ts';
 

@@ -3,7 +3,7 @@
  * (proto/dictionary-changed.schema.json), and the element of a webhook delivery of a definition or draft. Pure.
  */
 import type { Instant } from '../../shared/base/instant.ts';
-import { sameJson } from '../../shared/base/same-json.ts';
+import { sameJson } from '../../shared/base/json.ts';
 
 /** From the widest to the narrowest. */
 export const scopes = ['PUBLIC', 'INTERNAL', 'RESTRICTED'] as const;

@@ -1,6 +1,6 @@
 /** Lists by cursor. A page is bounded in items and in bytes. */
 import { LinesideError } from '../../shared/base/errors.ts';
-import { objectIn } from '../../shared/base/same-json.ts';
+import { objectIn } from '../../shared/base/json.ts';
 
 export interface Page<T> {
   readonly items: readonly T[];

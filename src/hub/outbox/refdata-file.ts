@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError, systemCode } from '../../shared/base/errors.ts';
+import { setAside } from '../../shared/storage/database-files.ts';
 import { type Batch, checkOwn, FILE_FOREIGN, migrating, pendingMoves } from '../../shared/storage/migrate.ts';
 import {
   type Connection,
@@ -16,7 +17,6 @@ import {
   openReadOnly,
   quickCheck,
 } from '../../shared/storage/open.ts';
-import { setAside } from '../../shared/storage/set-aside.ts';
 import { limitPages } from './budget.ts';
 import { walLimitBytes } from './checkpoints.ts';
 import type { Author } from './event.ts';

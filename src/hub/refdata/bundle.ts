@@ -1,8 +1,7 @@
 /** A bundle as one transaction: every entry is read, checked and written; after the first fault, only checked. */
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type Instant, parseInstant } from '../../shared/base/instant.ts';
-import { decodeUtf8, parseExactJson } from '../../shared/base/json.ts';
-import { sameJson } from '../../shared/base/same-json.ts';
+import { decodeUtf8, parseExactJson, sameJson } from '../../shared/base/json.ts';
 import type { Change } from '../outbox/change-store.ts';
 import { type Author, isWider, type JsonObject } from '../outbox/event.ts';
 import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { FAR_FUTURE } from '../../shared/base/instant.ts';
-import { sameJson } from '../../shared/base/same-json.ts';
+import { sameJson } from '../../shared/base/json.ts';
 import { reasonFaults } from '../outbox/event.ts';
 import { actOf, acts } from './drafts.ts';
 import { businessKeyFault, checkData, dictionaryNameFault, openFrom, titleFault } from './input-rules.ts';

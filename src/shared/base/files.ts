@@ -1,6 +1,15 @@
-/** Files that a power cut leaves whole: the content is on the medium, and then the name. */
+/** Small files: read if they are there, and replaced so that a power cut leaves them whole. */
 import fs from 'node:fs';
 import { dirname } from 'node:path';
+
+/** '' if it cannot be read, for whatever reason: files of the kernel, and others that may be missing. */
+export function readText(path: string): string {
+  try {
+    return fs.readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
 
 export interface SyncedFileOptions {
   /** The new file. Default: PATH.new. A process that was killed may have left it. */
@@ -9,7 +18,7 @@ export interface SyncedFileOptions {
   readonly prepare?: (fd: number) => void;
 }
 
-/** Replaces a file, for its user alone: all or nothing, and on the medium when this returns. */
+/** Replaces a file, for its user alone: all or nothing, and on the medium when this returns. First the content, then the name. */
 export function replaceSynced(
   path: string,
   content: string | Uint8Array,

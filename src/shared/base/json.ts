@@ -1,6 +1,8 @@
 /**
- * JSON read exactly or not at all. JSON.parse quietly rounds numbers, keeps the last of two equal names and takes any
- * nesting; what is stored and sent on must be what was written, so here those are faults. Pure.
+ * JSON: read exactly, and compared. Pure.
+ *
+ * Read exactly or not at all: JSON.parse quietly rounds numbers, keeps the last of two equal names and takes any nesting; what is
+ * stored and sent on must be what was written, so here those are faults.
  *
  * V8 also reads some names with escapes as others: it compares them, as they are written, with the name that an earlier object had
  * in this place. After {"z":1,"\\":2} has been read, {"z":1,"\"":2} has the name \ (V8 13.6.233, Node.js 24.21).
@@ -191,3 +193,28 @@ class Scan {
 
 /** Digits, sign, point and exponent. */
 const NUMBER_PART: ReadonlySet<number> = new Set([...'0123456789+-.eE'].map((character) => character.charCodeAt(0)));
+
+/** The object in a text, whose fields may have any type; undefined: there is no object, or list, in it. */
+export function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Equal as JSON: the order of an object's fields does not count. Recursive: for values whose nesting is bounded. */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return (
+      Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((item, at) => sameJson(item, b[at]))
+    );
+  }
+  const [left, right] = [new Map(Object.entries(a)), new Map(Object.entries(b))];
+  if (left.size !== right.size) return false;
+  for (const [name, value] of left) if (!right.has(name) || !sameJson(value, right.get(name))) return false;
+  return true;
+}

@@ -6,7 +6,7 @@ import { chmodSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { Clock } from './clock.ts';
 import { asLinesideError, systemCode } from './errors.ts';
 import { type Instant, instantOfMs } from './instant.ts';
-import { objectIn } from './same-json.ts';
+import { objectIn } from './json.ts';
 
 /** The RuntimeDirectory of the units: beside the helper's socket. */
 export const WORK_DIR = 'lineside-work';

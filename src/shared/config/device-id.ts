@@ -1,6 +1,6 @@
 /** The name of this box where the configuration gives it none. */
 import { createHash } from 'node:crypto';
-import { objectIn } from '../base/same-json.ts';
+import { objectIn } from '../base/json.ts';
 
 /** 64 bits: enough to distinguish the boxes of any fleet. */
 const DIGITS = 16;

@@ -2,16 +2,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { LinesideError, readFaultOf, systemCode } from '../base/errors.ts';
-import { readText } from '../base/read-text.ts';
+import { readText } from '../base/files.ts';
 import { type Config, keys, variableOf } from './config.ts';
 import { isCredential } from './credential.ts';
 import { deviceIdIn, deviceIdOf } from './device-id.ts';
 import { isExposed } from './exposure.ts';
 import type { Value } from './key.ts';
 import { type ListenAddress, showListen } from './listen.ts';
-import { type Environment, parseConfig } from './parse.ts';
+import { type Environment, linesOf, parseConfig, parseToml, readableToml } from './parse.ts';
 import { type Purpose, startFaults } from './start-checks.ts';
-import { linesOf, parseToml, readableToml } from './toml-file.ts';
 import type { Fault, Setting, Settings } from './values.ts';
 
 const DEFAULT_FILE = '/etc/lineside/lineside.toml';

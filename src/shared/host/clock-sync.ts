@@ -11,7 +11,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Clock, Timer } from '../base/clock.ts';
-import { readText } from '../base/read-text.ts';
+import { readText } from '../base/files.ts';
 
 export type ClockState = 'synced' | 'unsynced' | 'unknown';
 

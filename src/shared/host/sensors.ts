@@ -5,7 +5,7 @@
 import { readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { parseEnv } from 'node:util';
-import { readText } from '../base/read-text.ts';
+import { readText } from '../base/files.ts';
 import type { DiskFacts, SlotFacts, TriState } from './host-facts.ts';
 
 export interface SensorRoots {

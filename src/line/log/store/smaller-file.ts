@@ -3,12 +3,13 @@
  * version let it grow), what it holds is copied into a new file, a step at a time beside the commits, which then takes its
  * name. Works for a file of any version, and costs nothing while the size fits.
  */
+
 import { renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { syncPath } from '../../../shared/base/files.ts';
+import { companions } from '../../../shared/storage/database-files.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
-import { companions } from '../../../shared/storage/set-aside.ts';
 
 /** Of a step: twice what a commit can add, so that the copy catches up also in a flood. */
 const stepBlocks = 500;
