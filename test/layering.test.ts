@@ -252,7 +252,13 @@ const rooms = Object.keys(arrows).sort((one, other) => other.length - one.length
 
 /** The faces of rooms that are open to one room only in part. */
 const faces: Readonly<Record<string, readonly string[]>> = {
-  'appliance -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/input.ts', 'cli/output/json.ts'],
+  'appliance -> cli': [
+    'cli/cli.ts',
+    'cli/failure.ts',
+    'cli/input.ts',
+    'cli/output/box-reports.ts',
+    'cli/output/json.ts',
+  ],
   'collector -> cli': [
     'cli/cli.ts',
     'cli/output/entries.ts',
@@ -267,7 +273,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
   'local-commands.ts -> line/log': ['line/log/store/tables.ts', 'line/log/store/schema.ts'],
   'local-commands.ts -> hub/outbox': ['hub/outbox/transaction.ts'],
   'doctor -> appliance': ['appliance/update/slots.ts', 'appliance/tar.ts', 'appliance/disk.ts'],
-  'doctor -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/io.ts', 'cli/output/colour.ts'],
+  'doctor -> cli': ['cli/cli.ts', 'cli/failure.ts', 'cli/io.ts', 'cli/output/box-reports.ts', 'cli/output/colour.ts'],
   'doctor -> hub/kafka': ['hub/kafka/broker.ts', 'hub/kafka/face.ts'],
   'doctor -> line/port': ['line/port/inventory.ts'],
   'doctor -> hub/upstream': ['hub/upstream/collector-channel.ts'],

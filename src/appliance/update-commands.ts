@@ -2,9 +2,9 @@
 import { spawnSync } from 'node:child_process';
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
+import { slotLines } from '../cli/output/box-reports.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { reported, stateFileOption, tenths } from './progress.ts';
-import type { readUpdateStatus } from './update/boot-partition.ts';
 
 export function addUpdateCommands(program: Command, shell: LocalShell, version: string): void {
   const { io } = shell;
@@ -93,7 +93,7 @@ function addSlotCommands(update: Command, io: LocalShell['io'], version: string)
     .action(async ({ json }: { json?: boolean }) => {
       const { ownTarget, readUpdateStatus } = await import('./update/boot-partition.ts');
       const shown = readUpdateStatus(ownTarget(version));
-      io.stdout.write(json === true ? `${JSON.stringify(shown)}\n` : `${statusLines(shown).join('\n')}\n`);
+      io.stdout.write(json === true ? `${JSON.stringify(shown)}\n` : `${slotLines(shown).join('\n')}\n`);
     });
   update
     .command('mark-good')
@@ -103,17 +103,4 @@ function addSlotCommands(update: Command, io: LocalShell['io'], version: string)
       const { slot, wasGood } = markGood(ownTarget(version));
       io.stdout.write(`slot ${slot} ${wasGood ? 'was good already' : 'is the good one now'}\n`);
     });
-}
-
-function statusLines(status: ReturnType<typeof readUpdateStatus>): string[] {
-  const { version, running, onTrial, good, trying, triesLeft, failed } = status;
-  const lines = [
-    `slot ${running} runs lineside ${version}${onTrial ? ', on trial' : ''}; slot ${good} is the good one`,
-  ];
-  if (trying !== null && trying !== running)
-    lines.push(`slot ${trying} holds an update that is tried at the next start`);
-  if (failed !== null)
-    lines.push(`the update in slot ${failed} did not become healthy: the box returned to slot ${good}`);
-  if (onTrial) lines.push(`starts left before the box returns to slot ${good}: ${triesLeft}`);
-  return lines;
 }

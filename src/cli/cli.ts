@@ -10,6 +10,7 @@ import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
 import { profileCommands } from './connection/profile-commands.ts';
 import { exitStatus, exitStatusTable, usageFailure } from './failure.ts';
+import { administrationCommands } from './hub/administration.ts';
 import { deliveryCommands } from './hub/deliveries.ts';
 import { importCommands } from './hub/import.ts';
 import { auditCommands, outboxCommands } from './hub/outbox.ts';
@@ -33,7 +34,7 @@ const commands: Readonly<Record<string, readonly (readonly Entry[])[]>> = {
   'The log and the state:': [logCommands, exportCommands, statusCommands],
   'Reference data:': [dictionaryCommands, recordCommands, importCommands],
   'Delivery:': [outboxCommands, subscriptionCommands, deliveryCommands, auditCommands],
-  'Boxes:': [discoverCommands, profileCommands],
+  'Boxes:': [discoverCommands, profileCommands, administrationCommands],
 };
 
 /** What a local command (token, config check) may use. Errors it throws are reported as those of any command. */
@@ -53,8 +54,9 @@ export interface CliParts {
 }
 
 /** Runs one command line (without the program's name) and answers its exit status; never throws, never exits. */
-export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
-  if (argv[0] === completeCommand) return complete(argv.slice(1), io, parts);
+export async function runCli(given: readonly string[], io: CliIo, parts: CliParts): Promise<number> {
+  if (given[0] === completeCommand) return complete(given.slice(1), io, parts);
+  const argv = ofNamedBox(given);
   const shell = new Shell(io, argv.includes('--json'), parts.localSocket);
   const program = buildProgram(shell, parts);
   try {
@@ -66,6 +68,22 @@ export async function runCli(argv: readonly string[], io: CliIo, parts: CliParts
   } finally {
     await shell.release();
   }
+}
+
+/** Words of root's own commands that stand below `box` too. */
+const boxWords = new Set(administrationCommands.map(({ command }) => command.split(' ')[1]));
+
+/** `--profile press-04 update status` is `box update status --profile press-04`: a box may be named first, and then "box" left out. */
+export function ofNamedBox(argv: readonly string[]): readonly string[] {
+  const isName = (word = ''): boolean => /^--(profile|host)(=|$)/.test(word);
+  let from = 0;
+  while (isName(argv[from])) from += argv[from]?.includes('=') === true ? 1 : 2;
+  const words = argv.slice(from);
+  const end = words.indexOf('--');
+  const own = end === -1 ? words : words.slice(0, end);
+  const line = [...own, ...argv.slice(0, from), ...words.slice(own.length)];
+  const isOfBox = boxWords.has(own[0]) && (from > 0 || own.some(isName));
+  return isOfBox ? ['box', ...line] : line;
 }
 
 /** Answers a shell's completion. It prints no error: that would stand in the middle of the command line. */

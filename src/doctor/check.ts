@@ -1,4 +1,4 @@
-/** The findings of the doctor's checks, and how they are shown. Pure. */
+/** The findings of the doctor's checks. Pure. */
 
 export type State = 'ok' | 'warning' | 'failed' | 'skipped';
 
@@ -48,31 +48,4 @@ const order: readonly State[] = ['skipped', 'ok', 'warning', 'failed'];
 /** Skipped counts for nothing beside something that was checked. */
 export function worst(findings: readonly Pick<Finding, 'state'>[]): State {
   return order[Math.max(0, ...findings.map(({ state }) => order.indexOf(state)))] ?? 'skipped';
-}
-
-const stateWidth = 9;
-
-export function checkLines({ title, findings }: Pick<Checked, 'title' | 'findings'>, titleWidth: number): string {
-  return findings
-    .map(({ state, found, todo }, index) => {
-      const head = `${state.padEnd(stateWidth)}${(index === 0 ? title : '').padEnd(titleWidth)}`;
-      const next = todo === '' ? '' : `${' '.repeat(head.length)}-> ${oneLine(todo)}\n`;
-      return `${head}${oneLine(found)}\n${next}`;
-    })
-    .join('');
-}
-
-export function summaryLine(checks: readonly Pick<Checked, 'state' | 'title'>[]): string {
-  const titles = (state: State): string[] => checks.filter((one) => one.state === state).map(({ title }) => title);
-  const [bad, odd] = [titles('failed'), titles('warning')];
-  const parts = [
-    bad.length === 0 ? 'nothing failed' : `failed: ${bad.join(', ')}`,
-    ...(odd.length === 0 ? [] : [`warnings: ${odd.join(', ')}`]),
-  ];
-  return `\n${checks.length} checks; ${parts.join('; ')}\n`;
-}
-
-/** Control characters (of a name that came from outside) would write over other lines of a terminal. */
-export function oneLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
 }

@@ -6,6 +6,7 @@ import { type Command, Option } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { exitStatus, signalStatus } from '../cli/failure.ts';
 import type { CliIo } from '../cli/io.ts';
+import { checkLines, checkSummary } from '../cli/output/box-reports.ts';
 import { type Colour, colourHelp, colourTimes, painted, wantsColour } from '../cli/output/colour.ts';
 import type { Clock } from '../shared/base/clock.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
@@ -18,7 +19,7 @@ import {
   describeBundle,
   targetOf,
 } from './bundle/bundle-target.ts';
-import { type Checked, type CheckName, checkLines, failed, summaryLine, worst } from './check.ts';
+import { type Checked, type CheckName, failed, worst } from './check.ts';
 
 const doctorHelp = `
 Checks everything that the service needs. For each check it reports the result, and the remedy if the check failed.
@@ -140,7 +141,7 @@ async function doctor(shell: LocalShell, version: string, options: DoctorOptions
     show({ ...one, state: 'failed', findings: [finding], tookMs: doctorLimitMs });
   }
   const state = worst(done);
-  io.stdout.write(json ? `${JSON.stringify({ version, state, checks: done }, null, 2)}\n` : summaryLine(done));
+  io.stdout.write(json ? `${JSON.stringify({ version, state, checks: done }, null, 2)}\n` : checkSummary(done));
   shell.setStatus(state === 'failed' ? exitStatus.refused : exitStatus.ok);
 }
 

@@ -1,8 +1,9 @@
 /** The findings of the checks of the service and its ports: of the good state, and of every bad one. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { checkLines, checkSummary, oneLine } from '../cli/output/box-reports.ts';
 import { Redactor } from '../shared/base/redactor.ts';
-import { checkLines, oneLine, orFine, summaryLine } from './check.ts';
+import { orFine } from './check.ts';
 import type { Tokens } from './check-context.ts';
 import { judgeConfiguration, judgeTokens, shownFault } from './checks/configuration.ts';
 import { type ConsoleFacts, judgeConsole, judgeUart, type PortFacts, type UartFacts } from './checks/machine.ts';
@@ -154,7 +155,7 @@ describe('the output', () => {
     );
     const checked = { title: 'disk', state: 'failed' } as const;
     assert.equal(
-      summaryLine([checked, { title: 'UART', state: 'warning' }]),
+      checkSummary([checked, { title: 'UART', state: 'warning' }]),
       '\n2 checks; failed: disk; warnings: UART\n',
     );
   });

@@ -1,7 +1,7 @@
 /** The command tree as commander knows it, with nothing behind the commands: to be described, and to judge command lines by. */
 import { PassThrough } from 'node:stream';
 import { type Command, CommanderError } from 'commander';
-import { commandTree } from '../../src/cli/cli.ts';
+import { commandTree, ofNamedBox } from '../../src/cli/cli.ts';
 import { runsItself, withSubcommands } from '../../src/cli/command-tree.ts';
 import { CliFailure } from '../../src/cli/failure.ts';
 import { addLocalCommands } from '../../src/local-commands.ts';
@@ -26,7 +26,7 @@ export function program(): Command {
 /** What commander says against these words after "lineside"; undefined: nothing. */
 export function faultOf(words: readonly string[]): string | undefined {
   try {
-    program().parse([...words], { from: 'user' });
+    program().parse([...ofNamedBox(words)], { from: 'user' });
     return undefined;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? undefined : error.message;

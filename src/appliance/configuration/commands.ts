@@ -5,9 +5,10 @@ import type { Command } from 'commander';
 import type { LocalShell } from '../../cli/cli.ts';
 import { CliFailure, exitStatus } from '../../cli/failure.ts';
 import { wholeText } from '../../cli/input.ts';
+import { changeLines, faultLine } from '../../cli/output/box-reports.ts';
 import { jsonLine } from '../../cli/output/json.ts';
 import { configSchema } from '../../shared/config/config.ts';
-import { describeConfig, describeCredentials, keyLine, type LocatedFault, load } from '../../shared/config/load.ts';
+import { describeConfig, describeCredentials, keyLine, load } from '../../shared/config/load.ts';
 import { unitPattern } from '../../shared/config/values.ts';
 import { configFileOf } from '../backup/data-paths.ts';
 import { etc } from '../box.ts';
@@ -161,7 +162,7 @@ function report(
     return;
   }
   for (const warning of warnings) warn(warning);
-  for (const line of linesOf(change, isDry, isReloaded)) io.stdout.write(`${line}\n`);
+  for (const line of changeLines(change, isDry, isReloaded)) io.stdout.write(`${line}\n`);
 }
 
 function faulty({ file, faults }: ConfigurationChange): CliFailure {
@@ -172,26 +173,6 @@ function faulty({ file, faults }: ConfigurationChange): CliFailure {
     reasons: faults.map(faultLine),
     next: 'Nothing was changed.',
   });
-}
-
-function faultLine({ path, line, message }: LocatedFault): string {
-  return [...(line === undefined ? [] : [`line ${line}`]), ...(path === '' ? [] : [path]), message].join(': ');
-}
-
-function linesOf(change: ConfigurationChange, isDry: boolean, isReloaded: boolean): string[] {
-  const { file, faults, isChanged, live, hub, restart, unused } = change;
-  if (faults.length > 0) return faults.map(faultLine);
-  if (!isChanged) return [`${file}: nothing to change`];
-  const list = (what: string, paths: readonly string[]): string[] =>
-    paths.length === 0 ? [] : [`${what}: ${paths.join(' ')}`];
-  return [
-    `${file} ${isDry ? 'would be changed' : 'is changed'}`,
-    ...list('applied by the reload', live),
-    ...list('applied by a restart of the hub, at the reload', hub),
-    ...list('applied by "systemctl restart lineside"', restart),
-    ...list('not used, since systemd opens the sockets', unused),
-    ...(isDry || isReloaded ? [] : ['not reloaded: systemctl reload lineside']),
-  ];
 }
 
 /** Whether the service runs and was asked to. */

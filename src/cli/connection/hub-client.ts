@@ -70,6 +70,12 @@ export class Hub {
     return this.#answered(request, AbortSignal.any([ended, this.#limits.stop]));
   }
 
+  /** A GET whose answer is a file: `save` takes its bytes as they come. `ended`: the caller's own limit. */
+  async download(path: string, ended: AbortSignal, save: SaveFile): Promise<void> {
+    const request = { method: 'GET', path, headers: { accept: '*/*' } } as const;
+    await this.#answered(request, AbortSignal.any([ended, this.#limits.stop]), save);
+  }
+
   async #limited(request: HttpRequest): Promise<JsonObject> {
     const { stop, timeoutMs } = this.#limits;
     const limit = AbortSignal.timeout(timeoutMs);
@@ -83,16 +89,16 @@ export class Hub {
   }
 
   /** The answer's object; throws the signal's reason, or CliFailure. */
-  async #answered(request: HttpRequest, signal: AbortSignal): Promise<JsonObject> {
+  async #answered(request: HttpRequest, signal: AbortSignal, save?: SaveFile): Promise<JsonObject> {
     signal.throwIfAborted();
     let answer: HttpAnswer;
     try {
-      answer = await exchange(this.#place, request, signal);
+      answer = await exchange(this.#place, request, signal, save);
     } catch (error) {
       signal.throwIfAborted();
       throw error instanceof ExchangeError ? await this.#broken(error, request.method !== 'GET') : error;
     }
-    if (answer.status === 204) return {};
+    if (answer.status === 204 || (answer.status === 200 && save !== undefined)) return {};
     const body = jsonBody(answer);
     if (answer.status >= 200 && answer.status <= 299) {
       if (body === undefined) throw badAnswer('it is no JSON object', this.place);
@@ -133,6 +139,8 @@ interface HttpRequest {
   readonly body?: string | AsyncGenerator<Uint8Array>;
 }
 
+export type SaveFile = (pieces: AsyncIterable<Buffer>) => Promise<void>;
+
 interface HttpAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -159,8 +167,11 @@ const maxAnswerBytes = 64 * 1024 * 1024;
 /** A name, a connection and a handshake: the caller's own limit may be minutes. */
 const connectMs = 10_000;
 
-/** Any status is an answer; throws ExchangeError, also when the signal ends it. */
-async function exchange(place: Place, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
+/**
+ * Any status is an answer; throws ExchangeError, also when the signal ends it. With `save`, the body of status 200 is a file; what that
+ * throws of its own (a full disk) is thrown as it is.
+ */
+async function exchange(place: Place, request: HttpRequest, signal: AbortSignal, save?: SaveFile): Promise<HttpAnswer> {
   const { endpoint, tls, token } = place;
   const { method, path, body } = request;
   const address =
@@ -186,12 +197,34 @@ async function exchange(place: Place, request: HttpRequest, signal: AbortSignal)
       else sent.end(body);
     });
     progress = 'answering';
-    return { status: response.statusCode ?? 0, headers: response.headers, body: await wholeBody(response) };
+    const status = response.statusCode ?? 0;
+    if (status !== 200 || save === undefined)
+      return { status, headers: response.headers, body: await wholeBody(response) };
+    await savePieces(response, save);
+    return { status, headers: response.headers, body: Buffer.alloc(0) };
   } catch (error) {
-    throw new ExchangeError(error, progress);
+    throw error instanceof CliFailure ? error : new ExchangeError(error, progress);
   } finally {
     sent.destroy();
     agent.destroy();
+  }
+}
+
+/** What breaks the answer off is no fault of the file. */
+async function savePieces(response: IncomingMessage, save: SaveFile): Promise<void> {
+  let broken: unknown;
+  const pieces = async function* (): AsyncGenerator<Buffer> {
+    try {
+      yield* response as AsyncIterable<Buffer>;
+    } catch (error) {
+      broken = error;
+      throw error;
+    }
+  };
+  try {
+    await save(pieces());
+  } catch (error) {
+    throw broken ?? error;
   }
 }
 

@@ -1,9 +1,5 @@
 /** log export: the log as text, JSON lines, a Wireshark capture or raw bytes, in constant memory. */
 
-import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { systemCode } from '../../shared/base/errors.ts';
 import {
   type ExportPlace,
   exportedShare,
@@ -13,11 +9,11 @@ import {
 } from '../../shared/log-formats/log-formats.ts';
 import type { lineside } from '../../shared/proto/services.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
-import { fileFailure } from '../input.ts';
+import { exitStatus, usageFailure } from '../failure.ts';
 import { logged } from '../output/entries.ts';
 import { dataJson } from '../output/json.ts';
 import { byteSize, counted, exact, grouped, type Uint64 } from '../output/numbers.ts';
+import { writeWhole } from '../output/whole-file.ts';
 import type { Call } from '../shell.ts';
 import { rangeOptions, rangeQuery } from './log.ts';
 import { announcer, LogReader } from './reader.ts';
@@ -141,31 +137,4 @@ const barColumns = 20;
 function bar(share: number): string {
   const done = '='.repeat(Math.floor(share * barColumns));
   return `[${done.padEnd(barColumns)}] ${String(Math.floor(share * 100)).padStart(3)} %`;
-}
-
-/** A file appears under its name only when it is complete; a device or a pipe is written as it is. */
-async function writeWhole(path: string, parts: AsyncIterable<FilePart>): Promise<void> {
-  let temporary: string | undefined;
-  let file: FileHandle | undefined;
-  try {
-    const target = await realpath(path).catch((error: unknown) => {
-      if (systemCode(error) === 'ENOENT') return path;
-      throw error;
-    });
-    const info = await stat(target).catch(() => undefined);
-    if (info?.isFile() ?? true)
-      temporary = join(dirname(target), `.${basename(target)}.${randomBytes(4).toString('hex')}.part`);
-    file = await open(temporary ?? target, temporary === undefined ? 'w' : 'wx');
-    // appendFile writes all of it; a plain write may stop short.
-    for await (const part of parts) await file.appendFile(part);
-    if (temporary === undefined) return;
-    await file.sync();
-    await rename(temporary, target);
-    temporary = undefined;
-  } catch (error) {
-    throw error instanceof CliFailure || systemCode(error) === '' ? error : fileFailure('write', path, error);
-  } finally {
-    await file?.close();
-    if (temporary !== undefined) await rm(temporary, { force: true });
-  }
 }

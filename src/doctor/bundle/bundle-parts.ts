@@ -2,11 +2,11 @@
 import { readdir } from 'node:fs/promises';
 import { arch, cpus, hostname, networkInterfaces, release, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { checkLines, checkSummary } from '../../cli/output/box-reports.ts';
 import { objectIn } from '../../shared/base/json.ts';
 import { isSecretName, REMOVED, shownFile } from '../../shared/base/redactor.ts';
 import { knownVariables } from '../../shared/config/config.ts';
 import { describeConfig, keyLine } from '../../shared/config/load.ts';
-import { checkLines, summaryLine } from '../check.ts';
 import { type CheckContext, portsOf, usualConfigFile } from '../check-context.ts';
 import { databaseFacts } from '../checks/disk.ts';
 import { machineFacts } from '../checks/machine.ts';
@@ -60,7 +60,7 @@ export const collectors: readonly Collector[] = [
 
 async function doctorPart(context: CheckContext): Promise<Piece> {
   const checked = await runChecks(context);
-  const text = checked.map((one) => checkLines(one, titleWidth)).join('') + summaryLine(checked);
+  const text = checked.map((one) => checkLines(one, titleWidth)).join('') + checkSummary(checked);
   return [
     { name: 'doctor.txt', content: text },
     { name: 'doctor.json', content: { checks: checked } },
