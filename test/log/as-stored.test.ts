@@ -4,7 +4,7 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { runsOf } from '../../src/hub/upstream/runs.ts';
-import { sendBatches } from '../../src/line/grpc/batches.ts';
+import { sendBatches } from '../../src/line/grpc/log-streams.ts';
 import type { NewEntry } from '../../src/line/log/entry.ts';
 import type { TimeState } from '../../src/line/log/log-api.ts';
 import type { SerialLog } from '../../src/line/log/serial-log.ts';

@@ -6,10 +6,10 @@ import type { Log } from '../log/serial-log.ts';
 import type { SendRequest } from '../port/line.ts';
 import type { Line } from '../port/owner.ts';
 import { nameOf, turnOf } from './auth-interceptor.ts';
-import { sendEntries } from './batches.ts';
 import { u64 } from './encode.ts';
 import type { LineHold } from './line-hold.ts';
 import { newEntry } from './log-requests.ts';
+import { sendEntries } from './log-streams.ts';
 import { type StreamContext, subscribed } from './subscriptions.ts';
 import type { SerialServer } from './wire.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogEntry, LogGap } from '../log/entry.ts';
-import { pieces, signedSpan, withClockNote } from './batches.ts';
 import { BATCH_ENTRIES } from './limits.ts';
+import { pieces, signedSpan, withClockNote } from './log-streams.ts';
 
 const entry: LogEntry = { id: 7, dir: 1, timestampMs: 1_800_000_000_000, data: Buffer.from('x'), note: '' };
 const corrected: LogEntry = {
