@@ -4,7 +4,7 @@ import Long from 'long';
 import type { CallContext, ServiceImplementation } from 'nice-grpc';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { residentBytes } from '../../shared/base/memory.ts';
-import { lineside, serial } from '../../shared/proto/services.ts';
+import { LineServiceDefinition, lineside, serial } from '../../shared/proto/services.ts';
 import type { LogSnapshot, RecordedEvent, TimeState } from '../log/log-api.ts';
 import type { LineSnapshot } from '../port/line.ts';
 import { callerOf, nameOf, turnOf } from './auth-interceptor.ts';
@@ -12,12 +12,17 @@ import { clocks, u64 } from './encode.ts';
 import { MAX_EVENTS, USUAL_EVENTS } from './limits.ts';
 import type { Holder } from './line-hold.ts';
 import { histogramRequest, readRequest, searchRequest } from './log-requests.ts';
-import { histogramMessage, sendSearch } from './log-search.ts';
-import { sendBatches } from './log-streams.ts';
-import { type ServiceContext, standing } from './serial-service.ts';
+import { histogramMessage, sendBatches, sendSearch } from './log-streams.ts';
+import { encodedResponses, type ServiceContext, standing } from './serial-service.ts';
 import { outgoingLines, portStateOf, Session } from './session.ts';
 import { subscribed } from './subscriptions.ts';
-import type { LineServer } from './wire.ts';
+
+export const LineServer = {
+  ...LineServiceDefinition,
+  readLog: encodedResponses(LineServiceDefinition.readLog),
+  searchLog: encodedResponses(LineServiceDefinition.searchLog),
+  session: encodedResponses(LineServiceDefinition.session),
+} as const;
 
 export function lineService(
   parts: ServiceContext,

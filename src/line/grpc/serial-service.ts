@@ -1,7 +1,7 @@
 /** The contract: the eight methods of serial.SerialService. */
-import type { CallContext, Metadata, ServiceImplementation } from 'nice-grpc';
+import type { CallContext, Metadata, MethodDefinition, ServiceImplementation } from 'nice-grpc';
 import type { Clock } from '../../shared/base/clock.ts';
-import { serial } from '../../shared/proto/services.ts';
+import { SerialServiceDefinition, serial } from '../../shared/proto/services.ts';
 import type { Log } from '../log/serial-log.ts';
 import type { SendRequest } from '../port/line.ts';
 import type { Line } from '../port/owner.ts';
@@ -11,7 +11,6 @@ import type { LineHold } from './line-hold.ts';
 import { newEntry } from './log-requests.ts';
 import { sendEntries } from './log-streams.ts';
 import { type StreamContext, subscribed } from './subscriptions.ts';
-import type { SerialServer } from './wire.ts';
 
 export interface ServiceContext extends StreamContext {
   readonly line: Line;
@@ -22,6 +21,18 @@ export interface ServiceContext extends StreamContext {
 
 /** Names the log in the response headers of its streams. */
 export const LOG_ID_HEADER = 'lineside-log-id';
+
+/** A stream whose messages are handed over encoded (Outgoing). */
+export function encodedResponses<QI, QO, RI, RO, QS extends boolean, RS extends boolean>(
+  definition: MethodDefinition<QI, QO, RI, RO, QS, RS>,
+): MethodDefinition<QI, QO, Uint8Array, RO, QS, RS> {
+  return { ...definition, responseSerialize: (bytes) => bytes };
+}
+
+export const SerialServer = {
+  ...SerialServiceDefinition,
+  streamLog: encodedResponses(SerialServiceDefinition.streamLog),
+} as const;
 
 export function serialService(parts: ServiceContext): ServiceImplementation<typeof SerialServer> {
   const { line, hold, log, clock, errorMapper } = parts;

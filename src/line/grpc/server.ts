@@ -23,11 +23,10 @@ import { Newcomers } from './connection.ts';
 import { ErrorMapper } from './error-mapper.ts';
 import { MAX_CONNECTIONS, MESSAGES_AHEAD, STOP_GRACE_MS, serverOptions } from './limits.ts';
 import { LineHold } from './line-hold.ts';
-import { lineService } from './line-service.ts';
-import { serialService } from './serial-service.ts';
+import { LineServer, lineService } from './line-service.ts';
+import { SerialServer, serialService } from './serial-service.ts';
 import { standardServices } from './standard-services.ts';
 import { Subscriptions } from './subscriptions.ts';
-import { LineServer, SerialServer } from './wire.ts';
 
 /** A worker that writes a batch answers in some 10 ms. */
 const WORKER_COLLECTS_MS = 1_000;

@@ -34,8 +34,7 @@ import {
 } from './line-config.ts';
 import type { LineMemory } from './line-memory.ts';
 import type { Device } from './linux/tty.ts';
-import { MAX_BREAK_MS, OpenPort } from './open-port.ts';
-import { type OpenDevice, Opener, type Outcome } from './opener.ts';
+import { MAX_BREAK_MS, type OpenDevice, Opener, OpenPort, type Outcome } from './open-port.ts';
 import { PacketBuffer } from './receive-buffer.ts';
 import { type Effect, type Input, logLine, type State, step, type Target } from './state.ts';
 import { type LineLimits, Traffic } from './traffic.ts';
