@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { entriesOf, maxEntryBytes, readItem } from './bundle.ts';
 import type { BundleFormat } from './face.ts';
-import { notAnInstant } from './input-rules.ts';
+import { notAnInstant } from './rules.ts';
 
 function split(format: BundleFormat, text: string): readonly (readonly [string, string])[] {
   return [...entriesOf(format, Buffer.from(text))].map(({ label, bytes }) => [

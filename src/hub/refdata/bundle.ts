@@ -6,10 +6,10 @@ import type { Change } from '../outbox/change-store.ts';
 import { type Author, isWider, type JsonObject } from '../outbox/event.ts';
 import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
-import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
 import type { DataCheck, dataChecks } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
 import { Faults, isVisible, quotedName } from './refusals.ts';
+import { businessKeyFault, checkData, notAnInstant, openFrom } from './rules.ts';
 
 /** From import.ts to import-worker.ts. */
 export interface ImportRequest {

@@ -16,7 +16,6 @@ import {
 } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
-import { dictionaryNameFault, titleFault } from './input-rules.ts';
 import { compileSchema } from './json-schema.ts';
 import {
   dictionaryNotFound,
@@ -26,6 +25,7 @@ import {
   requireVisible,
   visibleScopes,
 } from './refusals.ts';
+import { dictionaryNameFault, titleFault } from './rules.ts';
 
 const listName = 'dictionaries';
 

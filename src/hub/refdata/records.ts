@@ -8,10 +8,10 @@ import { faultAt, type JsonObject, reasonFaults } from '../outbox/event.ts';
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import type { Dictionaries, DictionaryHead } from './dictionaries.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
-import { businessKeyFault, checkData, notAnInstant, openFrom } from './input-rules.ts';
 import { dataChecks } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
 import { Faults, quotedName, refuseFaults, requireVersion } from './refusals.ts';
+import { businessKeyFault, checkData, notAnInstant, openFrom } from './rules.ts';
 
 /** They take about 0.3 s of this thread. */
 const maxKeysClosed = 10_000;
