@@ -8,8 +8,7 @@ import { type DictionaryHead, dictionaryStatements } from './dictionaries.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import type { DataCheck, dataChecks } from './json-schema.ts';
 import { RecordWriter } from './record-writer.ts';
-import { Faults, isVisible, quotedName } from './refusals.ts';
-import { businessKeyFault, checkData, notAnInstant, openFrom } from './rules.ts';
+import { businessKeyFault, checkData, Faults, isVisible, notAnInstant, openFrom, quotedName } from './rules.ts';
 
 /** From import.ts to import-worker.ts. */
 export interface ImportRequest {

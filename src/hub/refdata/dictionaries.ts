@@ -18,14 +18,15 @@ import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '..
 import type { Actor, Dictionary, DictionaryPatch, DictionaryUpdate, NewDictionary } from './face.ts';
 import { compileSchema } from './json-schema.ts';
 import {
+  dictionaryNameFault,
   dictionaryNotFound,
   isVisible,
   refuseFaults,
   requireVersion,
   requireVisible,
+  titleFault,
   visibleScopes,
-} from './refusals.ts';
-import { dictionaryNameFault, titleFault } from './rules.ts';
+} from './rules.ts';
 
 const listName = 'dictionaries';
 

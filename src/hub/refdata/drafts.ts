@@ -7,7 +7,7 @@ import { type DefinitionEventType, type JsonObject, narrowest, reasonFaults, typ
 import { cursorAfter, type Page, type PageRequest, pageOf, positionOf } from '../outbox/paging.ts';
 import { type Dictionaries, schemaFaults } from './dictionaries.ts';
 import type { Actor, Draft, DraftState, DraftStep } from './face.ts';
-import { refuseFaults } from './refusals.ts';
+import { refuseFaults } from './rules.ts';
 
 interface Act {
   readonly from: readonly DraftState[];

@@ -12,7 +12,7 @@ import { reasonFaults } from '../outbox/event.ts';
 import { type ImportCalls, ImportRun, importAudit } from './bundle.ts';
 import type { Actor, BundleFormat, ImportResult } from './face.ts';
 import { dataChecks } from './json-schema.ts';
-import { refuseFaults } from './refusals.ts';
+import { refuseFaults } from './rules.ts';
 
 export interface ImportOptions {
   readonly store: ChangeStore;

@@ -2,7 +2,7 @@
 import type { ExpectedVersion } from '../../shared/base/expected-version.ts';
 import type { ChangeStore } from '../outbox/change-store.ts';
 import { type LineCommand, type LineCommandList, MAX_COMMAND_BYTES } from './face.ts';
-import { refuseFaults, requireVersion } from './refusals.ts';
+import { refuseFaults, requireVersion } from './rules.ts';
 
 const list = 'the list of commands';
 

@@ -10,8 +10,16 @@ import type { Dictionaries, DictionaryHead } from './dictionaries.ts';
 import type { Actor, RecordChange, RecordVersion } from './face.ts';
 import { dataChecks } from './json-schema.ts';
 import { type Newest, RecordWriter } from './record-writer.ts';
-import { Faults, quotedName, refuseFaults, requireVersion } from './refusals.ts';
-import { businessKeyFault, checkData, notAnInstant, openFrom } from './rules.ts';
+import {
+  businessKeyFault,
+  checkData,
+  Faults,
+  notAnInstant,
+  openFrom,
+  quotedName,
+  refuseFaults,
+  requireVersion,
+} from './rules.ts';
 
 /** They take about 0.3 s of this thread. */
 const maxKeysClosed = 10_000;

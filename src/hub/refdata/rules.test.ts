@@ -6,8 +6,7 @@ import { FAR_FUTURE } from '../../shared/base/instant.ts';
 import { sameJson } from '../../shared/base/json.ts';
 import { reasonFaults } from '../outbox/event.ts';
 import { actOf, acts } from './drafts.ts';
-import { roleOf } from './refusals.ts';
-import { businessKeyFault, checkData, dictionaryNameFault, openFrom, titleFault } from './rules.ts';
+import { businessKeyFault, checkData, dictionaryNameFault, openFrom, roleOf, titleFault } from './rules.ts';
 
 const now = '2026-03-01T09:30:00+00:00';
 

@@ -7,12 +7,8 @@ import { type Answer, type ComponentName, components, Headers } from '../schemas
 import { businessKey } from '../schemas/refdata.ts';
 import { dictionaryName, numberId } from '../schemas/shapes.ts';
 import { deliveryId, subscriptionId } from '../schemas/webhooks.ts';
-import { adminRoutes } from './admin.ts';
-import { adminAuditRoutes } from './admin-audit.ts';
-import { adminConfigurationRoutes } from './admin-configuration.ts';
-import { adminRestoreRoutes } from './admin-restore.ts';
-import { adminUpdateRoutes } from './admin-update.ts';
-import { adminUploadRoutes } from './admin-upload.ts';
+import { adminAuditRoutes, adminConfigurationRoutes, adminRoutes } from './admin.ts';
+import { adminRestoreRoutes, adminUpdateRoutes, adminUploadRoutes } from './admin-upload.ts';
 import { historyRoutes } from './history.ts';
 import { lineCommandRoutes, lineLogRoutes, lineRoutes, terminalRoutes } from './line.ts';
 import { dictionaryRoutes, draftRoutes, importRoutes, recordRoutes } from './refdata.ts';
