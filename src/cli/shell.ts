@@ -13,8 +13,7 @@ import type { CliIo, StopSignal } from './io.ts';
 import { type colourTimes, wantsColour } from './output/colour.ts';
 import { safeLines, safeText } from './output/hex.ts';
 import { type Json, jsonLine } from './output/json.ts';
-import { Output, OutputClosed } from './output/output.ts';
-import { openPager } from './output/pager.ts';
+import { Output, OutputClosed, openPager } from './output/output.ts';
 
 /** A signal asked the command to end. */
 class Interrupted extends Error {
