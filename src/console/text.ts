@@ -16,6 +16,13 @@ const events = {
 export const text = {
   /** Values that are not known, and times that no calendar has. */
   values: { unknown: 'unknown', noTime: 'no time', noDate: 'no date' },
+  /** The end of a line. */
+  endings: [
+    ['none', 'nothing'],
+    ['cr', 'CR (\\r)'],
+    ['lf', 'LF (\\n)'],
+    ['crlf', 'CR LF (\\r\\n)'],
+  ],
   /** Failures that the page itself finds. */
   problems: {
     uploadCut: 'The connection ended before the file was sent.',
@@ -176,7 +183,7 @@ export const text = {
     search: 'Search',
     as: 'As',
     show: 'Show',
-    views: { both: 'hex and text', lines: 'text lines', text: 'text', hex: 'hex' },
+    views: { both: 'hex and text', lines: 'text lines', text: 'text', hex: 'hex', terminal: 'terminal' },
     someOf: (seen: string, all: string) => `${seen} of ${all}`,
     row: 'row',
     line: 'line',
@@ -333,13 +340,7 @@ export const text = {
     textHint: 'Escapes: \\n \\r \\t \\0 \\\\ \\xNN',
     hexHint: 'For example 48 65 6c 0d',
     format: 'Format',
-    endWith: 'End with',
-    endings: [
-      ['none', 'nothing'],
-      ['lf', '\\n'],
-      ['cr', '\\r'],
-      ['crlf', '\\r\\n'],
-    ],
+    endWith: 'End the text with',
     willSend: (bytes: string) => `Will be sent: ${bytes}`,
     nothing: 'nothing',
     nothingTyped: 'Nothing was typed yet.',
@@ -449,8 +450,7 @@ export const text = {
       hold: (why: string) => `No exclusive use: ${why}`,
       release: (why: string) => `Not released: ${why}`,
     },
-    ending: 'Enter sends',
-    endings: { cr: 'CR', lf: 'LF', crlf: 'CR LF' },
+    ending: 'Enter key sends',
     echo: 'Local echo',
     readers: 'Text for screen readers',
     pasteTitle: 'Paste into the terminal',

@@ -24,13 +24,13 @@ describe('the console in Firefox', { skip: firefoxMissing }, () => {
     await opened.sees('5 bytes sent', '.send');
     await opened.sees('PING\\r', '.rows');
     // Its policy for WebSockets, style sheets and keys is its own.
-    await opened.click('button', 'Terminal');
+    await opened.choose('Show', 'terminal');
     await opened.sees('Connected', '#terminal-state');
     await opened.page.click('.screen');
     await opened.page.keyboard.type('ID?');
     await opened.page.keyboard.press('Enter');
     await until('the key is sent', async () => (await lastSent(product)) === 'ID?\r');
-    await opened.click('button', 'Terminal');
+    await opened.choose('Show', 'lines');
     const views = await opened.texts('nav a');
     assert.ok(views.length >= 5, views.join(', '));
     for (const view of views) {

@@ -283,6 +283,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
       'Jump to…',
       'Export…',
     ]);
+    assert.deepEqual(await opened.texts('.view-switch option'), ['hex and text', 'text lines', 'text', 'hex']);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
     await opened.show('#/delivery');
@@ -356,6 +357,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
   test('rows are selected by keyboard and mouse, and copied; over plain HTTP too, where the browser has no clipboard interface', async () => {
     const opened = await product.enter('watcher', '', { width: 390, height: 844 });
     const { page } = opened;
+    await opened.choose('Show', 'both');
     for (const text of ['copy 1', 'copy 2', 'copy 3']) await put(text, 'rx', 'noted');
     await opened.sees('copy 3', '.rows');
     await opened.tabTo('div: Log entries');

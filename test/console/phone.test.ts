@@ -30,6 +30,7 @@ describe('the console on a phone that loses its connection', { skip: browserMiss
     const opened = await openPage(product.url.replace(/:\d+\//, `:${radio.port}/`), { width: 390, height: 844 });
     await signIn(opened, product.tokens.watcher);
     await opened.sees('Live', '#feed');
+    await opened.choose('Show', 'both');
     const over = new AbortController();
     const device = talk(product, over.signal);
     for (let round = 0; round < rounds; round += 1) {

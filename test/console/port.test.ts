@@ -121,7 +121,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     assert.equal((await product.box.client.serial.open(config)).error, '');
     const opened = await product.enter('technician');
     await opened.sees('9600 8N1', '.port');
-    await opened.choose('End with', 'cr');
+    await opened.choose('End the text with', 'cr');
     await opened.fill('Text', 'tick');
     await opened.fill('Repeat every … seconds', '0.05');
     await opened.sees('Repeat every: "0.05" is not a number of seconds from 0.1 to 3,600', '.send');
@@ -148,7 +148,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.find('field', 'Bytes in hex');
     await opened.choose('Format', 'text');
-    await opened.find('field', 'End with');
+    await opened.find('field', 'End the text with');
     const ending = await opened.page.$$eval('.send select', (all) => all.map((one) => one.value));
     assert.deepEqual(ending, ['text', 'cr']);
   });
@@ -158,7 +158,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     assert.equal((await product.box.client.serial.open(config)).error, '');
     const opened = await product.enter('technician');
     await opened.fill('Text', 'GET');
-    await opened.choose('End with', 'cr');
+    await opened.choose('End the text with', 'cr');
     await opened.click('summary', 'Saved commands (0)');
     await opened.click('button', 'Save current…');
     await opened.click('button', 'Save');
@@ -261,8 +261,8 @@ describe('the console: the port', { skip: browserMissing }, () => {
       await pty.write(Buffer.from(text));
       await opened.sees(seen, '.rows');
     };
+    assert.equal(await opened.valueOf('Show'), 'lines', 'usual on a phone');
     await opened.click('button', 'Find…');
-    await opened.choose('Show', 'lines');
     // Each is a chunk: the next one is sent when it is seen.
     await says('Temp 2', 'Temp 2');
     assert.equal((await product.box.client.serial.sendPacket({ payload: Buffer.from('PING\r') })).status, 0);
@@ -336,10 +336,10 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
     await opened.find('field', 'Search');
     assert.deepEqual(
-      await opened.page.$$eval('.filters :is(input, select)', (all) =>
+      await opened.page.$$eval(':is(.view-switch, .filters) :is(input, select)', (all) =>
         all.map((one) => (one as HTMLInputElement).value),
       ),
-      ['tx', 'no such', 'text', 'text'],
+      ['text', 'tx', 'no such', 'text'],
     );
     await product.box.client.serial.close({});
   });

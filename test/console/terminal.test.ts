@@ -59,7 +59,7 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
   const says = (text: string): void => void device.write(Buffer.from(text, 'latin1'));
 
   async function terminalOf(opened: Opened): Promise<void> {
-    await opened.click('button', 'Terminal');
+    await opened.choose('Show', 'terminal');
     await opened.sees('Connected', '#terminal-state');
     // Its rows as text, which a screen reader gets.
     await check(opened, 'Text for screen readers', true);
@@ -91,7 +91,7 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await page.keyboard.press('Tab');
     await page.keyboard.press('ArrowUp');
     await gets('\x03\t\x1b[A');
-    await opened.choose('Enter sends', 'crlf');
+    await opened.choose('Enter key sends', 'crlf');
     await check(opened, 'Local echo', true);
     await page.click('.screen');
     await page.keyboard.type('hi');
@@ -126,8 +126,9 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await assertAccessible(opened, 'terminal');
     await opened.click('button', 'Clear');
     await opened.misses('red plain', '.xterm-accessibility');
-    await opened.click('button', 'Terminal');
+    await opened.choose('Show', 'lines');
     await opened.sees(EVIL, '.rows');
+    assert.equal(await opened.focused(), 'select: Show');
     assert.deepEqual(await harmOf(opened), ['nothing ran', 0]);
   });
 

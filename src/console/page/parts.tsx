@@ -349,8 +349,12 @@ export function Answer<T>(props: { of: Loaded<T>; children: (value: T) => Compon
   );
 }
 
-/** A part of the page that a browser loads when it is first shown. `class`: of what stands in its place meanwhile. */
-export function OnDemand(props: { load: () => Promise<ComponentType>; class?: string }): JSX.Element {
+/** A part of the page that a browser loads when it is first shown. `class` and `children`: of what stands in its place meanwhile. */
+export function OnDemand(props: {
+  load: () => Promise<ComponentType>;
+  class?: string;
+  children?: ComponentChildren;
+}): JSX.Element {
   const { load } = props;
   const [Part, setPart] = useState<ComponentType>();
   const [problem, setProblem] = useState<Problem>();
@@ -363,6 +367,7 @@ export function OnDemand(props: { load: () => Promise<ComponentType>; class?: st
   if (Part !== undefined) return <Part />;
   return (
     <div class={props.class ?? 'card'}>
+      {props.children}
       <ProblemBox problem={problem} />
       {problem === undefined && <p class="note">{text.parts.loading}</p>}
     </div>

@@ -9,7 +9,6 @@ import type { LogView } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { useLine } from '../line-status.tsx';
 import { Button, ProblemBox, Section, Select, TextField, useMedia } from '../parts.tsx';
-import { useKept } from '../session.ts';
 import { ExportDialog } from './export-dialog.tsx';
 import { type Address, useAddress } from './log-address.ts';
 import { BytesDialog, JumpDialog } from './log-dialogs.tsx';
@@ -17,12 +16,13 @@ import { LogList, type LogListHandle } from './log-list.tsx';
 import { type Log, useEvents, useLog } from './log-model.ts';
 import { SearchDialog } from './search-dialog.tsx';
 import { useSearches } from './stored-search.ts';
+import { ViewSwitch } from './view-choice.tsx';
 
-export function LogPanel(): JSX.Element {
+/** `isShown`: not while the terminal stands in its place. */
+export function LogPanel({ view, isShown }: { view: LogView; isShown: boolean }): JSX.Element {
   const log = useLog();
   const [address, want, links] = useAddress(log.pages.go);
   const { jumpMs, entry: _, untilMs, search, ...wanted } = address;
-  const [view, setView] = useKept<LogView>(VIEW_KEY, views);
   const searches = useSearches(address, want, links);
   const [shown, show] = useState<BytesRow>();
   const [asks, ask] = useState<'jump' | 'export'>();
@@ -57,7 +57,7 @@ export function LogPanel(): JSX.Element {
       <FeedProblem feed={log.feed} onAgain={log.resume} />
       <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
-      {(isWide || finds) && <Filters wanted={wanted} view={view} fault={fault} onChange={want} onView={setView} />}
+      {(isWide || finds) && <Filters wanted={wanted} fault={fault} isShown={isShown} onChange={want} />}
       <div class="row log-tools">
         <Tools log={log} untilMs={untilMs} onResume={toNewest} />
         {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
@@ -153,9 +153,6 @@ function isBefore({ timestampMs }: { readonly timestampMs: number }, untilMs: nu
   return untilMs === 0 || timestampMs < untilMs;
 }
 
-const VIEW_KEY = 'lineside.log.view';
-const views = ['both', 'lines', 'text', 'hex'] as const satisfies readonly LogView[];
-
 const looks: Readonly<Record<FeedState['is'], string>> = {
   live: 'good',
   stale: 'bad',
@@ -192,10 +189,9 @@ function FeedProblem({ feed, onAgain }: { feed: FeedState; onAgain: () => void }
 
 function Filters(props: {
   wanted: Wanted;
-  view: LogView;
   fault: string;
+  isShown: boolean;
   onChange: (wanted: Wanted) => void;
-  onView: (view: LogView) => void;
 }): JSX.Element {
   const { wanted, onChange } = props;
   return (
@@ -220,12 +216,7 @@ function Filters(props: {
         options={['text', 'hex']}
         onChange={(as) => onChange({ ...wanted, as })}
       />
-      <Select
-        label={text.log.show}
-        value={props.view}
-        options={views.map((view) => [view, text.log.views[view]] as const)}
-        onChange={props.onView}
-      />
+      {props.isShown && <ViewSwitch on="desk" />}
     </div>
   );
 }

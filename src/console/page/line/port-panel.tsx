@@ -10,11 +10,12 @@ import { useDoing } from '../loading.ts';
 import { Button, Dialog, Form, ProblemBox, Section, useMedia } from '../parts.tsx';
 import { useSession } from '../session.ts';
 import { Differences, SettingsDialog } from './settings-dialog.tsx';
+import { ViewSwitch } from './view-choice.tsx';
 
 const words = text.port;
 
-/** `actions`: more buttons. On a phone an open port is one row of buttons: its state and settings are in the page's head. */
-export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.Element {
+/** On a phone an open port is one row of buttons: its state and settings are in the page's head. */
+export function PortPanel(): JSX.Element {
   const { rights } = useSession();
   const line = useLine();
   const [asks, ask] = useState<'settings' | 'close'>();
@@ -29,20 +30,18 @@ export function PortPanel({ actions }: { actions?: JSX.Element | false }): JSX.E
     <Section title={words.title} class={isRow ? 'port folded' : 'port'}>
       <ProblemBox problem={line.problem} />
       {status !== undefined && !isFolded && <PortText status={status} isFresh={line.isFresh} />}
-      {(folding.mayFold || rights.operates) && (
-        <div class="buttons">
-          <FoldButton of={folding} opener={opener} />
-          {rights.operates && !isFolded && (
-            <>
-              <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => ask('settings')}>
-                {isClosed ? words.open : words.change}
-              </button>
-              {!isClosed && <Button text={words.closing.open} onClick={() => ask('close')} />}
-            </>
-          )}
-          {actions}
-        </div>
-      )}
+      <div class="buttons">
+        <FoldButton of={folding} opener={opener} />
+        {rights.operates && !isFolded && (
+          <>
+            <button ref={opener} type="button" class={isClosed ? 'main' : ''} onClick={() => ask('settings')}>
+              {isClosed ? words.open : words.change}
+            </button>
+            {!isClosed && <Button text={words.closing.open} onClick={() => ask('close')} />}
+          </>
+        )}
+        <ViewSwitch on="phone" />
+      </div>
       {asks === 'settings' && (
         <SettingsDialog
           status={status}

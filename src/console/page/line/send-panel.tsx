@@ -280,7 +280,7 @@ function DraftFields(props: {
           <Select
             label={words.endWith}
             value={draft.lineEnding}
-            options={words.endings}
+            options={text.endings}
             onChange={(lineEnding) => onChange({ ...draft, lineEnding })}
           />
         )}

@@ -13,6 +13,7 @@ import { portWords, useLine } from '../line-status.tsx';
 import { Button, Dialog, Dump, ProblemBox, Section, Select } from '../parts.tsx';
 import { useKept, useSession } from '../session.ts';
 import { Screen } from './screen.ts';
+import { ViewSwitch } from './view-choice.tsx';
 
 const words = text.terminal;
 const PATH = '/api/v1/line/terminal';
@@ -31,7 +32,16 @@ export function TerminalPanel(): JSX.Element {
   const terminal = useTerminal(place, () => tools.current?.querySelector<HTMLElement>('button:enabled')?.focus());
   const { state, paste } = terminal;
   return (
-    <Section title={words.title} class="log terminal" actions={<StateBadge state={state} />}>
+    <Section
+      title={words.title}
+      class="log terminal"
+      actions={
+        <>
+          <ViewSwitch on="desk" />
+          <StateBadge state={state} />
+        </>
+      }
+    >
       {state.is === 'ended' && (
         <>
           <ProblemBox problem={state.problem} />
@@ -128,7 +138,7 @@ function Settings({ terminal }: { terminal: Terminal }): JSX.Element {
       <Select<LineEnding>
         label={words.ending}
         value={ending.value}
-        options={Object.entries(words.endings) as [LineEnding, string][]}
+        options={text.endings.filter((one): one is typeof one & readonly [LineEnding, string] => one[0] !== 'none')}
         onChange={ending.choose}
       />
       <Check label={words.echo} of={echo} />
