@@ -1,5 +1,5 @@
 /**
- * A box on emulated hardware, started from a card as the firmware would: the kernel and the initramfs that slot.txt names.
+ * A box on an emulated machine, started from a card as the firmware would: the kernel and the initramfs that slot.txt names.
  * Its one UART (PL011, /dev/ttyAMA0) is the field line and every byte on it is recorded from power-on; kernel messages go
  * to a console of their own, which exists in these tests alone. A reset ends the emulator: start() is the next power-on.
  */
@@ -14,6 +14,7 @@ import { connect as connectTls } from 'node:tls';
 import { within } from '../../src/shared/base/wait.fixture.ts';
 import { freePort } from '../free-port.ts';
 import { copyFromCard, readFromCard } from './card.ts';
+import { type Machine, virt } from './machine.ts';
 import { type UartAct, uartActs } from './uart.ts';
 import { UsbAdapter } from './usb-adapter.ts';
 
@@ -28,6 +29,8 @@ interface BoxOptions {
   readonly card: string;
   /** More for QEMU, such as another -drive; it replaces the card's own where it has id=card. */
   readonly extra?: readonly string[];
+  /** `virt` unless another is given. */
+  readonly machine?: Machine;
 }
 
 /** How a run of the emulator ended. */
@@ -74,12 +77,11 @@ export class QemuBox {
     copyFromCard(this.card, `${prefix}/vmlinuz`, kernel);
     copyFromCard(this.card, `${prefix}/initrd`, initrd);
     const commandLine = readFromCard(this.card, `${prefix}/cmdline.txt`).toString('latin1').trim();
-    // Mitigations guard no emulated processor, and cost it a tenth of its time.
-    const append = `${commandLine} console=hvc0 loglevel=6 mitigations=off`;
+    const machine = this.#options.machine ?? virt;
     for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
-    const system = ['-kernel', kernel, '-initrd', initrd, '-append', append];
-    const emulator = ['-n', '-5', 'qemu-system-aarch64', ...this.#machine(extra), ...system];
-    const child = spawn('nice', emulator, { stdio: ['ignore', 'ignore', 'pipe'] });
+    const system = ['-kernel', kernel, '-initrd', initrd, '-append', `${commandLine} ${machine.words}`];
+    const emulator = [...machine.emulator(), ...this.#emulated(machine, prefix, extra), ...system];
+    const child = spawn('nice', ['-n', '-5', ...emulator], { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
     const complaints: Buffer[] = [];
     child.stderr?.on('data', (bytes: Buffer) => complaints.push(bytes));
@@ -102,29 +104,22 @@ export class QemuBox {
     assert.ok(this.#child !== undefined, `the emulator did not start: ${Buffer.concat(complaints).toString()}`);
   }
 
-  #machine(once: readonly string[]): string[] {
+  #emulated(machine: Machine, slot: string, once: readonly string[]): string[] {
     const forward = (host: number, guest: number): string => `hostfwd=tcp:127.0.0.1:${host}-:${guest}`;
     const { grpc, http, ssh } = this.ports;
     const extra = [...(this.#options.extra ?? []), ...once];
-    const ownDrive = extra.some((one) => one.includes('id=card'))
-      ? []
-      : // A killed emulator loses nothing that it has handed to this machine: to flush it here as well shows nothing more.
-        ['-drive', `file=${this.card},format=raw,if=none,id=card,cache=unsafe`];
+    // A killed emulator loses nothing that it has handed to this machine: to flush it here as well shows nothing more.
+    const card = `file=${this.card},format=raw,cache=unsafe`;
+    const drive = extra.some((one) => one.includes('id=card')) ? undefined : card;
     const parts = [
-      '-M virt,gic-version=3 -accel tcg,thread=multi,tb-size=512 -cpu cortex-a53 -smp 2 -m 1024',
-      '-display none -nodefaults -no-reboot',
-      '-device virtio-blk-pci,drive=card -device virtio-rng-pci -device virtio-serial-pci',
+      '-accel tcg,thread=multi,tb-size=512 -display none -nodefaults -no-reboot',
       `-chardev socket,id=uart,path=${this.dir}/uart,server=on,wait=on,logfile=${this.#uartRecord},logappend=on`,
-      '-serial chardev:uart',
-      `-chardev file,id=console,path=${this.#console},append=on -device virtconsole,chardev=console`,
-      // Without the option ROM to boot from the network: a package of its own, which a machine may lack.
-      '-device virtio-net-pci,netdev=lan,romfile=',
+      `-chardev file,id=console,path=${this.#console},append=on`,
       `-netdev user,id=lan,${forward(grpc, 50_051)},${forward(http, 8443)},${forward(ssh, 22)}`,
       `-qmp unix:${this.dir}/qmp,server=on,wait=off -D ${this.#log} -msg timestamp=on`,
-      // An adapter that is plugged in while a client is connected.
-      `-device qemu-xhci -chardev socket,id=usb,path=${this.dir}/usb,server=on,wait=off -device usb-redir,chardev=usb`,
     ];
-    return [...parts.flatMap((part) => part.split(' ')), ...ownDrive, ...extra];
+    const options = machine.options({ dir: this.dir, card: this.card, slot, drive });
+    return [...parts.flatMap((part) => part.split(' ')), ...options, ...extra];
   }
 
   /** Everything that came out of the UART since the card was new. */
@@ -146,9 +141,9 @@ export class QemuBox {
   }
 
   /** Asks the emulator (QMP). */
-  async control(execute: string, given: Readonly<Record<string, unknown>> = {}): Promise<void> {
+  async control(execute: string, given: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
     assert.ok(this.#control !== undefined, 'the box was never on');
-    await this.#control(execute, given);
+    return this.#control(execute, given);
   }
 
   /** Records what is done to the UART. */
@@ -275,11 +270,11 @@ interface QmpLine {
   readonly error?: unknown;
 }
 
-type Control = (execute: string, given: Readonly<Record<string, unknown>>) => Promise<void>;
+type Control = (execute: string, given: Readonly<Record<string, unknown>>) => Promise<unknown>;
 
 /** The emulator's control socket (QMP, one JSON object a line): its events, and how to ask it. */
 function controlled(socket: Socket, onEvent: (line: QmpLine) => void): Control {
-  const asked: PromiseWithResolvers<void>[] = [];
+  const asked: PromiseWithResolvers<unknown>[] = [];
   const fail = (): void => {
     for (const { reject } of asked.splice(0)) reject(new Error('the emulator has ended'));
   };
@@ -287,11 +282,11 @@ function controlled(socket: Socket, onEvent: (line: QmpLine) => void): Control {
   createInterface({ input: socket }).on('line', (text) => {
     const line = JSON.parse(text) as QmpLine;
     if (line.event !== undefined) onEvent(line);
-    if (line.return !== undefined) asked.shift()?.resolve();
+    if (line.return !== undefined) asked.shift()?.resolve(line.return);
     if (line.error !== undefined) asked.shift()?.reject(new Error(text));
   });
   return (execute, given) => {
-    const answer = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<unknown>();
     asked.push(answer);
     socket.write(`${JSON.stringify({ execute, arguments: given })}\n`);
     return answer.promise;

@@ -67,8 +67,9 @@ export function readFromCard(card: string, name: string): Buffer {
   return mtools('mtype', card, `::/${name}`);
 }
 
+/** A directory with all that is in it. */
 export function copyFromCard(card: string, name: string, to: string): void {
-  mtools('mcopy', card, '-n', '-o', `::/${name}`, to);
+  mtools('mcopy', card, '-s', '-n', '-o', `::/${name}`, to);
 }
 
 function mtools(command: string, card: string, ...args: string[]): Buffer {

@@ -5,6 +5,7 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, it } from 'node:test';
 import { pathOf, withSubcommands } from '../../src/cli/command-tree.ts';
 import { keys } from '../../src/shared/config/config.ts';
+import { boards } from '../image/board-list.ts';
 import { commandLines } from './command-lines.ts';
 import { faultOf, program } from './commands.ts';
 import { listedMetrics } from './metrics-page.ts';
@@ -38,6 +39,20 @@ describe('the documentation', () => {
     // In a sentence a command may stand for itself, without its arguments.
     const checked = [...shown, ...named.filter(({ words }) => !commands.has(words.join(' ')))];
     assert.deepEqual(checked.flatMap(faultIn), []);
+  });
+
+  it('names the boards whose device trees are on the card, and no other', () => {
+    const rows = read('docs/reference/boards.md').matchAll(/^\| (Raspberry Pi .*?) \|/gm);
+    const names = boards.map(({ name }) => name);
+    assert.deepEqual(
+      [...rows].map(([, name]) => name),
+      names,
+    );
+    const [, shown = ''] = /^\*\*Boards:\*\* Raspberry Pi (.*?) by the SD-card image/ms.exec(read('README.md')) ?? [];
+    assert.deepEqual(
+      shown.split(/, | and /),
+      names.map((name) => name.replaceAll(/^Raspberry Pi | on its .*$/g, '')),
+    );
   });
 
   it('names no configuration key that does not exist', () => {
