@@ -10,6 +10,7 @@ import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
 import { profileCommands } from './connection/profile-commands.ts';
 import { exitStatus, exitStatusTable, usageFailure } from './failure.ts';
+import { fleetCommands } from './fleet/fleet.ts';
 import { administrationCommands } from './hub/administration.ts';
 import { deliveryCommands } from './hub/deliveries.ts';
 import { importCommands } from './hub/import.ts';
@@ -138,6 +139,11 @@ function buildProgram(shell: Shell, parts: CliParts): Command {
     program.commandsGroup(heading);
     for (const group of groups) addCommands(program, shell, group);
   }
+  addCommands(
+    program,
+    shell,
+    fleetCommands((argv, its) => runCli(argv, its, parts)),
+  );
   program.commandsGroup('On this machine:');
   parts.local?.(program, { io, warn: shell.warn, setStatus: (status) => (shell.status = status) });
   program.commandsGroup('This program:');

@@ -87,6 +87,8 @@ export interface Entry extends Omit<Runnable, 'run'> {
   readonly help: string;
   readonly arguments?: readonly ArgumentSpec[];
   readonly options?: readonly OptionSpec[];
+  /** Words after `--`, as they are: '<command...>'. */
+  readonly rest?: { readonly name: string; readonly help: string };
   /** Printed before the examples. */
   readonly notes?: string;
   readonly examples?: readonly string[];
@@ -125,16 +127,18 @@ function addCommand(program: Command, shell: Shell, entry: Entry): void {
     .addHelpText('after', helpAfter(entry));
   for (const spec of entry.arguments ?? []) command.addArgument(argumentOf(spec));
   for (const spec of entry.options ?? []) command.addOption(optionOf(spec));
-  const { run } = entry;
+  const { run, rest } = entry;
+  if (rest !== undefined) command.addArgument(new Argument(rest.name, rest.help));
   if (run === undefined) return;
   addCommonOptions(command, entry);
   command.action(async () => {
     const processed = command.processedArgs as readonly (string | undefined)[];
+    const words = rest === undefined ? [] : (command.processedArgs.at(-1) as readonly string[]);
     const args = (entry.arguments ?? []).flatMap(({ name }, at) => {
       const given = processed[at];
       return given === undefined ? [] : [[bareName(name), given] as const];
     });
-    shell.status = await shell.run({ ...entry, run }, command.opts<CommonOptions>(), Object.fromEntries(args));
+    shell.status = await shell.run({ ...entry, run }, command.opts<CommonOptions>(), Object.fromEntries(args), words);
   });
 }
 

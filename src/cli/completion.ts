@@ -109,7 +109,7 @@ async function liveValues(kind: LiveKind, command: Command, given: readonly stri
   };
   const { promise: late, resolve } = Promise.withResolvers<number>();
   const timer = setTimeout(resolve, limitMs, 0);
-  await Promise.race([quiet.run({ run }, options, {}), late]).catch(() => 0);
+  await Promise.race([quiet.run({ run }, options, {}, []), late]).catch(() => 0);
   clearTimeout(timer);
   return found;
 }

@@ -44,6 +44,8 @@ export interface Call<Options> {
   /** Whether the output may have colours. */
   readonly colour: boolean;
   readonly options: CommonOptions & Options;
+  /** Words after `--`, of a command that takes them. */
+  readonly rest: readonly string[];
   /** Aborted, with Interrupted as its reason, by Ctrl-C and the like. */
   readonly stop: AbortSignal;
   readonly timeoutMs: number;
@@ -109,7 +111,7 @@ export class Shell {
   };
 
   /** Runs a command and answers its exit status. */
-  async run(command: Runnable, options: CommonOptions, args: Args): Promise<number> {
+  async run(command: Runnable, options: CommonOptions, args: Args, rest: readonly string[]): Promise<number> {
     const stop = new AbortController();
     const unhook = this.#hook(stop);
     let service: Service | undefined;
@@ -117,7 +119,7 @@ export class Shell {
     const pager = isPaged ? await openPager(this.io) : undefined;
     const out = pager === undefined ? this.out : new Output(pager.stream);
     try {
-      const call = this.#call(options, out, stop.signal, (place) => (service = new Service(place)));
+      const call = this.#call(options, rest, out, stop.signal, (place) => (service = new Service(place)));
       return await command.run(call, args);
     } catch (error) {
       const isQuiet = command.endsOnCtrlC?.(options) === true;
@@ -129,7 +131,13 @@ export class Shell {
     }
   }
 
-  #call(options: CommonOptions, out: Output, stop: AbortSignal, serviceAt: (place: Place) => Service): Call<object> {
+  #call(
+    options: CommonOptions,
+    rest: readonly string[],
+    out: Output,
+    stop: AbortSignal,
+    serviceAt: (place: Place) => Service,
+  ): Call<object> {
     const { io, err } = this;
     const { env } = io;
     const { timeout: timeoutMs, json = false } = options;
@@ -147,6 +155,7 @@ export class Shell {
       json,
       colour: !json && wantsColour(io.stdout, env, options.color),
       options,
+      rest,
       stop,
       timeoutMs,
       service: serviceOf,

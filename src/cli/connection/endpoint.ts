@@ -24,6 +24,8 @@ export interface Profile extends Omit<ConnectionOptions, 'socket' | 'config' | '
   readonly httpPort?: number;
   /** Of the line: 9600,7E1. */
   readonly settings?: string;
+  /** For `fleet`: "line=3". */
+  readonly tags?: readonly string[];
 }
 
 /** `fingerprint`: of the one authority to trust, instead of `ca`: 64 lower-case digits. */

@@ -22,6 +22,13 @@ import {
   unknownProfile,
 } from './profiles.ts';
 
+function tagList(text: string): readonly string[] {
+  const tags = text.split(',');
+  const fault = profileKeys.tags(tags);
+  if (fault !== undefined) throw usageFailure(fault);
+  return tags;
+}
+
 const addOptions = [
   option('--host <host[:port]>', 'name or address of the box; the port is that of the line', { required: true }),
   option('--http-port <n>', 'port of the reference data, if it is not the usual one', {
@@ -29,6 +36,9 @@ const addOptions = [
   }),
   ...trustOptions,
   option('--settings <settings>', 'settings of the line for `open`, when it is given none: 9600,7E1'),
+  option('--tags <list>', 'for lineside fleet: line=3,hall=north', {
+    parse: tagList,
+  }),
   option('--force', 'replace the profile of this name'),
 ] as const;
 

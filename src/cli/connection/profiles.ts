@@ -73,6 +73,15 @@ const port: Check = (value) =>
     ? undefined
     : 'must be a port from 1 to 65535';
 
+const maxTags = 16;
+export const tagPattern = /^[\w.-]{1,64}=[\w.-]{1,64}$/;
+const tags: Check = (value) =>
+  Array.isArray(value) &&
+  value.length <= maxTags &&
+  value.every((tag) => typeof tag === 'string' && tagPattern.test(tag))
+    ? undefined
+    : `must be at most ${maxTags} strings of the form key=value, each part with 1 to 64 letters, digits, ".", "_" and "-"`;
+
 export const profileKeys: Readonly<Record<keyof Profile, Check>> = {
   host: text,
   httpPort: port,
@@ -85,6 +94,7 @@ export const profileKeys: Readonly<Record<keyof Profile, Check>> = {
   key: path,
   serverName: text,
   settings: text,
+  tags,
 };
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 const camelOf = new Map(Object.keys(profileKeys).map((name) => [snake(name), name as keyof Profile]));
