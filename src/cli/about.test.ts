@@ -37,7 +37,7 @@ describe('help', () => {
 
   it('of a command of the service has examples and the connection of its process', async () => {
     const hubs = new Set(['dict', 'record', 'import', 'outbox', 'webhook', 'alerts', 'audit', 'box']);
-    const others = new Set(['discover', 'profile', 'help', 'version', 'completion', 'exit-status']);
+    const others = new Set(['discover', 'profile', 'fleet', 'help', 'version', 'completion', 'exit-status']);
     const tree = withSubcommands(commandTree(processIo(), parts)).slice(1);
     for (const command of tree) {
       const path = pathOf(command);

@@ -4,7 +4,7 @@
  */
 import { PassThrough } from 'node:stream';
 import { Argument, Command } from 'commander';
-import { addCommands, type Entry } from './command.ts';
+import { addCommands, type Entry, trustOptions } from './command.ts';
 import { pathOf, splitLine } from './command-tree.ts';
 import { completeCommand, completionScripts, offersFor } from './completion.ts';
 import { discoverCommands } from './connection/discover.ts';
@@ -74,16 +74,25 @@ export async function runCli(given: readonly string[], io: CliIo, parts: CliPart
 /** Words of root's own commands that stand below `box` too. */
 const boxWords = new Set(administrationCommands.map(({ command }) => command.split(' ')[1]));
 
+/** Connection options, and whether a value follows: they may stand before the command too. */
+const leading = new Map(
+  ['--profile <name>', '--host <host>', ...trustOptions.map(({ flags }) => flags)].map((flags) => {
+    const [flag = '', value] = flags.split(' ');
+    return [flag, value !== undefined];
+  }),
+);
+
 /** `--profile press-04 update status` is `box update status --profile press-04`: a box may be named first, and then "box" left out. */
 export function ofNamedBox(argv: readonly string[]): readonly string[] {
-  const isName = (word = ''): boolean => /^--(profile|host)(=|$)/.test(word);
   let from = 0;
-  while (isName(argv[from])) from += argv[from]?.includes('=') === true ? 1 : 2;
+  for (let word = argv[0] ?? ''; leading.has(word.replace(/=.*/, '')); word = argv[from] ?? '')
+    from += leading.get(word) === true ? 2 : 1;
   const words = argv.slice(from);
   const end = words.indexOf('--');
   const own = end === -1 ? words : words.slice(0, end);
   const line = [...own, ...argv.slice(0, from), ...words.slice(own.length)];
-  const isOfBox = boxWords.has(own[0]) && (from > 0 || own.some(isName));
+  const isOfBox =
+    boxWords.has(own[0]) && [...argv.slice(0, from), ...own].some((word) => /^--(profile|host)(=|$)/.test(word));
   return isOfBox ? ['box', ...line] : line;
 }
 

@@ -74,7 +74,7 @@ const port: Check = (value) =>
     : 'must be a port from 1 to 65535';
 
 const maxTags = 16;
-export const tagPattern = /^[\w.-]{1,64}=[\w.-]{1,64}$/;
+const tagPattern = /^[\w.-]{1,64}=[\w.-]{1,64}$/;
 const tags: Check = (value) =>
   Array.isArray(value) &&
   value.length <= maxTags &&

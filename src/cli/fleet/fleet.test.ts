@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, rmSync, statSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { after, before, beforeEach, describe, it } from 'node:test';
@@ -20,17 +20,19 @@ let asked: string[] = [];
 let failing = new Set<string>();
 let held = new Map<string, () => void>();
 
+async function answer(box: string, sent: ServerResponse): Promise<void> {
+  asked.push(box);
+  if (held.has(box)) await new Promise<void>((resolve) => held.set(box, resolve));
+  const state = failing.has(box) ? 'failed' : 'ok';
+  const checks = [
+    { name: 'disk', title: 'disk', state, tookMs: 1, findings: [{ state, found: 'the disk', todo: '' }] },
+  ];
+  sent.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ version: '1', state, checks }));
+}
+
 async function serve(box: string, server: Server, trust: readonly string[], tags?: string): Promise<void> {
   servers.push(server);
-  server.on('request', async (_, sent) => {
-    asked.push(box);
-    if (held.has(box)) await new Promise<void>((resolve) => held.set(box, resolve));
-    const state = failing.has(box) ? 'failed' : 'ok';
-    const checks = [
-      { name: 'disk', title: 'disk', state, tookMs: 1, findings: [{ state, found: 'the disk', todo: '' }] },
-    ];
-    sent.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ version: '1', state, checks }));
-  });
+  server.on('request', (_, sent) => void answer(box, sent));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   await addProfile(box, (server.address() as AddressInfo).port, trust, tags);

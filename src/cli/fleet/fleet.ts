@@ -85,7 +85,7 @@ box keeps it. restore and factory-reset are run for one box at a time.`,
       ],
       on: 'here',
       what: 'run the command over the boxes',
-      run: (call) => runOver(call as Call<FleetOptions>, run),
+      run: (call) => runOver(call, run),
     },
   ];
 }

@@ -70,7 +70,10 @@ describe('box', () => {
         (await run(line.split(' '), { env })).stderr,
         /cannot read the state of the update: no profile is called "gone"/,
       );
-    assert.match((await run(['--host', '127.0.0.1:1', 'doctor'])).stderr, /cannot reach the service at 127.0.0.1/);
+    assert.match(
+      (await run(['--token-file', files.file('token', 'lsd_1'), '--host=127.0.0.1:1', '--plaintext', 'doctor'])).stderr,
+      /cannot reach the service at 127.0.0.1/,
+    );
     // Without a name these are root's commands on this machine, which this program does not have here.
     assert.match((await run(['update', 'status'])).stderr, /unknown command 'update'/);
     assert.match((await run(['update', '--', '--host'])).stderr, /unknown command 'update'/);
