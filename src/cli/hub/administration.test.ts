@@ -84,7 +84,7 @@ describe('box', () => {
     routes = {
       'POST tokens': (sent, body) =>
         json({ ...(JSON.parse(body.toString()) as object), token: 'lsd_1' }, 201)(sent, body, sent.req),
-      'GET tokens?limit=1000000000': json({ items: [{ ...token, createdAt: '2026-03-01T09:30:00+00:00' }] }),
+      'GET tokens': json({ items: [{ ...token, createdAt: '2026-03-01T09:30:00+00:00' }] }),
       'DELETE tokens/ops': nothing,
     };
     const added = await box('token', 'add', 'ops', '--role', 'reader', '--role', 'viewer');

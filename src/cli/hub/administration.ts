@@ -14,6 +14,7 @@ import { changeLines, checkLines, checkSummary, slotLines } from '../output/box-
 import { safeText } from '../output/hex.ts';
 import type { JsonObject } from '../output/json.ts';
 import { byteSize } from '../output/numbers.ts';
+import { table } from '../output/table.ts';
 import { refuseExisting, writeWhole } from '../output/whole-file.ts';
 import type { Args, Call } from '../shell.ts';
 import { hubCommands, several, type Target, timeText } from './hub-command.ts';
@@ -86,13 +87,7 @@ The private keys and the tokens of a box leave it on no network, and are not rep
     what: 'list the tokens',
     timeoutSeconds: USUAL_S,
     request: 'GET admin/tokens',
-    item: 'the token',
-    columns: {
-      NAME: '{name}',
-      ROLES: (item) => item.texts('roles').map(safeText).join(','),
-      CREATED: '{createdAt:time}',
-    },
-    none: 'no tokens',
+    answer: listTokens,
   },
   {
     command: 'box token revoke',
@@ -225,6 +220,17 @@ The private keys and the tokens of a box leave it on no network, and are not rep
     done: 'the service restarts now',
   },
 ]);
+
+/** They come in one answer. */
+async function listTokens(call: Call<object>, [, path]: Target): Promise<number> {
+  const tokens = new Fields(await (await call.hub()).get(path), 'the list').objects('items');
+  const rows = tokens.map((raw) => {
+    const token = new Fields(raw, 'the token');
+    const shown = [token.text('name'), token.texts('roles').join(',')].map(safeText);
+    return [...shown, timeText(token.text('createdAt'))];
+  });
+  return call.print(tokens, table(['NAME', 'ROLES', 'CREATED'], rows, call.out.width));
+}
 
 // Configuration.
 
