@@ -140,8 +140,8 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
     assert.equal(await box.sh('stat --format="%a %U:%G" /etc/lineside/tokens.json'), '640 root:lineside');
     assert.match(await remote('token list'), /chief +admin[^]*wall +viewer/);
     assert.equal(await remote('token revoke wall'), 'wall is revoked');
-    await box.sh('lineside profile add here --host 127.0.0.1 --token-file /root/chief');
-    assert.match(await box.sh('lineside fleet run --all -- token list'), /^here +done .*chief +admin/m);
+    await box.sh('HOME=/root lineside profile add here --host 127.0.0.1 --token-file /root/chief');
+    assert.match(await box.sh('HOME=/root lineside fleet run --all -- token list'), /^here +done .*chief +admin/m);
     assert.match(await ask('DELETE', 'tokens/chief'), /^409 .*last token with the role admin/);
 
     // What the sandbox keeps from the doctor would be a finding that root's own does not have.
