@@ -1,3 +1,4 @@
+// Runs alone: measures the memory of its process.
 /** Uploads to the helper: of what does not arrive whole, or is not good, nothing is left; what is kept is used by its hash alone. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

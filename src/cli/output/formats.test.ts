@@ -1,3 +1,4 @@
+// Runs alone: sets the time zone of its process.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+// Runs alone: measures the memory of its process.
 /** Uploads for the helper over HTTP, with a helper that is as slow, or as unwilling, as the test says. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

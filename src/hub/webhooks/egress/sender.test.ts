@@ -1,3 +1,4 @@
+// Runs alone: measures the memory of its process.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';

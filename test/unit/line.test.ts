@@ -1,0 +1,3 @@
+import { unitTests } from './shared-process.ts';
+
+await unitTests('line');
