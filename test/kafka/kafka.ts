@@ -4,9 +4,9 @@
  * with a certificate that has expired.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { pbkdf2Sync, randomBytes } from 'node:crypto';
+import { createHash, pbkdf2Sync, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
@@ -66,18 +66,41 @@ export async function startKafka(settings: KafkaSettings) {
   const certificates = certificatesIn(join(dir, 'certificates'));
   const file = join(dir, 'server.properties');
   writeFileSync(file, properties(settings, certificates));
-  const classPath = ['-cp', `${jars}/*`];
-  if (!existsSync(join(dir, 'data', 'meta.properties'))) {
-    const scram = Object.values(users).flatMap((user) => ['--add-scram', scramOf(user)]);
-    const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
-    execFileSync('java', [...JVM, ...LOG, ...classPath, ...format], { stdio: 'pipe' });
-  }
+  if (!existsSync(join(dir, 'data', 'meta.properties')))
+    cpSync(formatted(settings, file), join(dir, 'data'), { recursive: true });
   // Ends with the process that started it, however that ends.
-  const java = ['--pdeathsig', 'KILL', 'java', ...JVM, ...LOG, ...classPath, 'kafka.Kafka', file];
+  const java = ['--pdeathsig', 'KILL', 'java', ...JVM, ...LOG, ...classPath(jars), 'kafka.Kafka', file];
   const child = spawn('setpriv', java, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close');
   await started(child, ended);
   return { child, certificates, ended };
+}
+
+const classPath = (jars: string): string[] => ['-cp', `${jars}/*`];
+
+/**
+ * A formatted data directory with the users, to be copied: the tool takes as long as the broker's own start. It is kept beside
+ * the jars, for this version of this file.
+ */
+function formatted({ jars, dir }: KafkaSettings, file: string): string {
+  const kept = `${jars}-${createHash('sha256')
+    .update(readFileSync(import.meta.filename))
+    .digest('hex')
+    .slice(0, 16)}`;
+  if (existsSync(kept)) return kept;
+  const scram = Object.values(users).flatMap((user) => ['--add-scram', scramOf(user)]);
+  const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
+  execFileSync('java', [...JVM, ...LOG, ...classPath(jars), ...format], { stdio: 'pipe' });
+  const fresh = mkdtempSync(`${kept}.new-`);
+  cpSync(join(dir, 'data'), fresh, { recursive: true });
+  try {
+    renameSync(fresh, kept);
+  } catch (error) {
+    // Another process was faster; its directory is as good.
+    rmSync(fresh, { recursive: true, force: true });
+    if (!existsSync(kept)) throw error;
+  }
+  return kept;
 }
 
 function scramOf(user: { readonly name: string; readonly password: string }): string {
