@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { LinesideError } from '../shared/base/errors.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
-import { aroundStatements, copyOf } from '../shared/storage/interrupted.fixture.ts';
+import { aroundStatements, atEachKill, growthBy } from '../shared/storage/interrupted.fixture.ts';
 import { checkReadable, migrate, migrating } from '../shared/storage/migrate.ts';
 import type { Connection, Migrations } from '../shared/storage/open.ts';
 import {
@@ -216,18 +216,8 @@ test('a table whose pages are damaged stops it, and what was moved stays', (t) =
 
 test('killed at any statement, it continues; until it is complete no other program opens the file', (t) => {
   const { path, connection, was } = sample(t);
-  const seen = new Set<string>();
-  let kills = 0;
-  // Pages that do not fit are in the write-ahead log before their transaction is committed.
-  connection.pragma('cache_size = 8');
-  aroundStatements(connection, () => {
-    const { size } = statSync(path);
-    const wal = existsSync(`${path}-wal`) ? statSync(`${path}-wal`) : { size: 0, mtimeMs: 0 };
-    const state = `${size} ${wal.size} ${wal.mtimeMs}`;
-    if (seen.has(state)) return;
-    seen.add(state);
-    kills += 1;
-    const copy = connect(copyOf(t, path));
+  const kills = atEachKill(t, path, connection, (killed) => {
+    const copy = connect(killed);
     const version = Number(copy.pragma('user_version', { simple: true }));
     const older = (): void => checkReadable(copy, before);
     const newer = (): void => checkReadable(copy, [...before, '', '']);
@@ -241,7 +231,7 @@ test('killed at any statement, it continues; until it is complete no other progr
   });
   migrate(connection, inSmallBatches);
   isMoved(connection, was);
-  assert.ok(kills > 20, `${kills} states of the files`);
+  assert.ok(kills() > 20, `${kills()} states of the files`);
 });
 
 test('a statement that fails, each in turn: what was there is there, and the next start completes it', (t) => {
@@ -292,11 +282,7 @@ test('the estimate is above what a file grows by, and the write-ahead log stays 
     const { move } = contentsMigration();
     const { rows, bytes } = move.estimate(connection, () => {});
     assert.equal(rows, 28 + transactions * subscriptions);
-    const from = statSync(path).size;
-    let wal = 0;
-    for (const _ of migrating(connection, withContents)) wal = Math.max(wal, statSync(`${path}-wal`).size);
-    connection.pragma('wal_checkpoint(TRUNCATE)');
-    const growth = statSync(path).size - from;
+    const { growth, wal } = growthBy(withContents, path, connection);
     // Without its fixed part it still is.
     assert.ok(growth <= bytes - 32 * 1024 * 1024, `${growth} of ${bytes}`);
     assert.ok(wal < 24 * 1024 * 1024, `${wal} bytes of write-ahead log`);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
-import { aroundStatements, copyOf } from '../shared/storage/interrupted.fixture.ts';
+import { atEachKill, growthBy } from '../shared/storage/interrupted.fixture.ts';
 import { checkReadable, migrate, migrating } from '../shared/storage/migrate.ts';
-import { type Connection, type Migrations, openExisting } from '../shared/storage/open.ts';
+import type { Connection, Migrations } from '../shared/storage/open.ts';
+import { connect } from './contents-migration.fixture.ts';
 import { hubMigrations } from './migrations.ts';
 import { openRefdataFile } from './outbox/refdata-file.ts';
 import { recordsMigration } from './records-migration.ts';
@@ -38,7 +38,7 @@ function sample(t: TestContext, records = 20, dataBytes = 100) {
   const dir = temporaryDirectory(t);
   openRefdataFile(dir, before).connection.close();
   const path = join(dir, 'refdata.db');
-  const connection = openExisting({ path, cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024 });
+  const connection = connect(path);
   t.after(() => connection.close());
   connection.exec(`INSERT INTO dictionaries (id, name, title, scope, version, created_at, updated_at, changed_by)
     VALUES (3, 'tools', '', 'PUBLIC', 1, '', '', ''), (7, 'sites', '', 'INTERNAL', 1, '', '', '')`);
@@ -101,14 +101,8 @@ test('a record that has lost its versions is in the log', (t) => {
 
 test('killed at any statement, it continues; until it is complete no other program opens the file', (t) => {
   const { path, connection, was } = sample(t);
-  const seen = new Set<string>();
-  connection.pragma('cache_size = 8');
-  aroundStatements(connection, () => {
-    const wal = existsSync(`${path}-wal`) ? statSync(`${path}-wal`) : { size: 0, mtimeMs: 0 };
-    const state = `${statSync(path).size} ${wal.size} ${wal.mtimeMs}`;
-    if (seen.has(state)) return;
-    seen.add(state);
-    const copy = openExisting({ path: copyOf(t, path), cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024 });
+  const kills = atEachKill(t, path, connection, (killed) => {
+    const copy = connect(killed);
     if (copy.pragma('user_version', { simple: true }) !== 5)
       assert.throws(() => checkReadable(copy, before), /has schema version/);
     migrate(copy, inSmallBatches);
@@ -117,7 +111,7 @@ test('killed at any statement, it continues; until it is complete no other progr
   });
   migrate(connection, inSmallBatches);
   isMoved(connection, was);
-  assert.ok(seen.size > 10, `${seen.size} states of the files`);
+  assert.ok(kills() > 10, `${kills()} states of the files`);
 });
 
 test('the estimate is above what a file grows by, and the write-ahead log stays small', (t) => {
@@ -132,11 +126,7 @@ test('the estimate is above what a file grows by, and the write-ahead log stays 
     const { move } = recordsMigration();
     const { rows, bytes } = move.estimate(connection, () => {});
     assert.equal(rows, (was as { versions: unknown[] }).versions.length);
-    const from = statSync(path).size;
-    let wal = 0;
-    for (const _ of migrating(connection, withRecords)) wal = Math.max(wal, statSync(`${path}-wal`).size);
-    connection.pragma('wal_checkpoint(TRUNCATE)');
-    const growth = statSync(path).size - from;
+    const { growth, wal } = growthBy(withRecords, path, connection);
     t.diagnostic(`${rows} rows: ${growth} of ${bytes}`);
     assert.ok(growth <= bytes, `${growth} of ${bytes}`);
     assert.ok(wal < 24 * 1024 * 1024, `${wal} bytes of write-ahead log`);

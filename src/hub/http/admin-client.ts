@@ -65,11 +65,7 @@ export class AdminClient {
     args: ArgsOf<Name>,
     gone: AbortSignal,
   ): Promise<SentFile> {
-    const socket = connect(this.#path);
-    // The helper stops the verb, and removes what it made.
-    const stop = (): void => void socket.destroy(new LinesideError('NOT_READY', 'the client disconnected'));
-    gone.addEventListener('abort', stop, { once: true });
-    if (gone.aborted) stop();
+    const socket = this.#connectUntil(gone);
     try {
       const { bytes, rest } = await this.#ask(socket, verb, authorization, args);
       if (bytes === undefined) throw new LinesideError('INTERNAL', 'the administration helper sent no file');
@@ -91,11 +87,7 @@ export class AdminClient {
     content: Readable,
     gone: AbortSignal,
   ): Promise<unknown> {
-    const socket = connect(this.#path);
-    // The helper removes what it has of the file.
-    const stop = (): void => void socket.destroy(new LinesideError('NOT_READY', 'the client disconnected'));
-    gone.addEventListener('abort', stop, { once: true });
-    if (gone.aborted) stop();
+    const socket = this.#connectUntil(gone);
     try {
       this.#request(socket, verb, authorization, { bytes });
       const ready = await this.#line(socket, MORE_MS);
@@ -112,6 +104,15 @@ export class AdminClient {
     } finally {
       socket.destroy();
     }
+  }
+
+  /** When the client is gone the helper stops the verb, and removes what it made, or has of the client's file. */
+  #connectUntil(gone: AbortSignal): Socket {
+    const socket = connect(this.#path);
+    const stop = (): void => void socket.destroy(new LinesideError('NOT_READY', 'the client disconnected'));
+    gone.addEventListener('abort', stop, { once: true });
+    if (gone.aborted) stop();
+    return socket;
   }
 
   async #ask(socket: Socket, verb: VerbName, authorization: string | undefined, args: object) {

@@ -149,13 +149,14 @@ export function tryLock(fd: number): boolean {
 }
 
 /**
- * Has the kernel forget the pages it keeps of a file or a block device, so that the next read comes from the medium: all of
- * it, or `bytes` from `offset` on (0 bytes: to the end). Drops clean pages only: sync first. (O_DIRECT would do it too, but
- * wants memory aligned to the device's sectors, which Node does not promise of a buffer.)
+ * Has the kernel forget the pages it keeps of a file or a block device, so that the next read comes from the medium. Drops
+ * clean pages only: sync first. (O_DIRECT would do it too, but wants memory aligned to the device's sectors, which Node does
+ * not promise of a buffer.)
  */
-export function dropPages(fd: number, offset = 0, bytes = 0): void {
+export function dropPages(fd: number): void {
   // It returns the error's number and leaves errno alone.
-  const error = callFadvise(fd, offset, bytes, POSIX_FADV_DONTNEED);
+  // From the beginning (0) to the end (0 bytes).
+  const error = callFadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   if (error !== 0) throw new SystemCallError('posix_fadvise', error);
 }
 
