@@ -3,7 +3,7 @@
  * has the line of the file. Numbers stay letter by letter as in the file. Pure.
  */
 import { text } from '../text.ts';
-import { type Cell, csvRows, separatorOf } from './csv.ts';
+import { type Cell, csvRows, separatorOf } from '../../shared/base/csv.ts';
 import { isInteger, isNumber } from './json-text.ts';
 import { fieldsOf, type SchemaField } from './schema.ts';
 
