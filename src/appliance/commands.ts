@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
 import { LinesideError, messageOf } from '../shared/base/errors.ts';
@@ -23,6 +23,7 @@ import {
 } from './identity/identity.ts';
 import { reported, stateFileOption, tenths } from './progress.ts';
 import { settleErrors } from './setup/card-writes.ts';
+import { type CardsOptions, writeCards } from './setup/cards.ts';
 import { applySetup } from './setup/setup.ts';
 import { setupExample } from './setup/setup-keys.ts';
 import { commit, finish } from './transaction.ts';
@@ -60,6 +61,21 @@ function addSetupCommands(program: Command, { io }: LocalShell): void {
         settleErrors(parts, [messageOf(error)]);
         throw error;
       }
+    });
+  setup
+    .command('cards')
+    .requiredOption('--from <file>', 'CSV: a line for each box; the first line names the columns, one of them "name"')
+    .requiredOption('--setup <file>', 'template of setup.toml')
+    .option('--lineside <file>', 'template of lineside.toml')
+    .requiredOption('--output <dir>', 'where to: a directory for each box')
+    .description('make the files of many cards from a list of boxes, each with a token of its own')
+    .addHelpText(
+      'after',
+      '\nIn a template, @COLUMN@ is the value of the box (in double quotes, or a number), and @token_hash@ the hash of its token, which is in\ntoken.txt. The files are checked as the box checks them; with a fault nothing is written.\n\nExample:\n  lineside setup cards --from boxes.csv --setup setup-template.toml --output cards\n',
+    )
+    .action((options: CardsOptions) => {
+      const names = writeCards(options);
+      io.stdout.write(names.map((name) => `${join(options.output, name)}\n`).join(''));
     });
   setup
     .command('example')

@@ -2,8 +2,9 @@
  * A file of records as the bundle that the box imports: NDJSON as it is, or CSV by the types of the dictionary's schema. Each fault
  * has the line of the file. Numbers stay letter by letter as in the file. Pure.
  */
-import { text } from '../text.ts';
+
 import { type Cell, csvRows, separatorOf } from '../../shared/base/csv.ts';
+import { text } from '../text.ts';
 import { isInteger, isNumber } from './json-text.ts';
 import { fieldsOf, type SchemaField } from './schema.ts';
 
