@@ -101,7 +101,7 @@ test('killed while the tables are made: the next start makes them', async (t) =>
     import { hubMigrations } from './src/hub/migrations.ts';
     const migrations = [...hubMigrations, ${JSON.stringify(never)}];
     openDatabase({ path: ${JSON.stringify(path)}, pageSize: 4096, cacheKib: 16, walLimitBytes: 1 << 20, migrations });`;
-  const args = ['--import', 'tsx', '--input-type=module', '-e', program];
+  const args = ['--input-type=module', '-e', program];
   const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: 'inherit' });
   const ended = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));

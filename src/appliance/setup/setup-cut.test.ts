@@ -135,7 +135,7 @@ test('a process killed between two of its renames is no worse', () => {
     using trial = copyOf(settled);
     const inject = ['-f', '-qq', '-o', '/dev/null', '-e', `inject=${call}:signal=KILL:when=${nth}`];
     const apply = ['setup', 'apply', '--boot', trial.boot, '--root', trial.box.root];
-    const node = [process.execPath, '--import', 'tsx', join(import.meta.dirname, '../../main.ts')];
+    const node = [process.execPath, join(import.meta.dirname, '../../main.ts')];
     const ended = spawnSync('strace', [...inject, ...node, ...apply], { timeout: 30_000, encoding: 'utf8' });
     assert.equal(ended.signal, 'SIGKILL', `${call} ${nth}: ${ended.stderr}`);
     assert.ok(holdsSecrets(trial));

@@ -18,7 +18,7 @@ beforeEach(() => {
   // Remounting is written down, and so is each start of Node.
   const programs = {
     mount: `echo "$*" >>${trial.dir}/did`,
-    lineside: `echo node >>${trial.dir}/did\nexec ${process.execPath} --import tsx ${main} "$@"`,
+    lineside: `echo node >>${trial.dir}/did\nexec ${process.execPath} ${main} "$@"`,
   };
   for (const [name, body] of Object.entries(programs)) {
     writeFileSync(join(bin, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
@@ -34,7 +34,8 @@ function start(facts = ''): string[] {
   mkdirSync(trial.box.path('/run'));
   writeFileSync(trial.box.path('/run/lineside-boot'), facts);
   const bin = join(trial.dir, 'bin');
-  const env = { PATH: `${bin}:${process.env.PATH}`, SETUP_COMMAND: join(bin, 'lineside') };
+  const NODE_COMPILE_CACHE = join(import.meta.dirname, '../../../.cache/compile');
+  const env = { PATH: `${bin}:${process.env.PATH}`, SETUP_COMMAND: join(bin, 'lineside'), NODE_COMPILE_CACHE };
   const ended = spawnSync(script, [trial.boot, trial.box.root], { env, encoding: 'utf8', timeout: 30_000 });
   assert.equal(ended.status, 0, ended.stderr);
   assert.equal(ended.stderr, '');

@@ -47,8 +47,7 @@ describe('on the box', () => {
       process.setuid(65534);
       const failure=await unreachable({endpoint:{kind:'unix',path:${JSON.stringify(at('locked.sock'))}},face:lineFace},'');
       console.log(failure.code,failure.message);`;
-    const tsx = import.meta.resolve('tsx');
-    const text = execFileSync(process.execPath, ['--import', tsx, '--input-type=module', '-e', script], {
+    const text = execFileSync(process.execPath, ['--input-type=module', '-e', script], {
       encoding: 'utf8',
     });
     server.close();
@@ -90,10 +89,9 @@ describe('the output', () => {
     const script = `const {runCli}=await import(${JSON.stringify(new URL('../cli.ts', import.meta.url).href)});
       const {processIo}=await import(${JSON.stringify(new URL('../io.ts', import.meta.url).href)});
       process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(at('pipe.sock'))}});`;
-    const tsx = import.meta.resolve('tsx');
     const command =
-      'node="$1"; shift; { "$node" --import "$TSX" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';
-    const env = cleanEnv({ TSX: tsx, SCRIPT: script });
+      'node="$1"; shift; { "$node" --input-type=module -e "$SCRIPT" -- log --from-start; echo "status $?" >&2; } | head -n 1';
+    const env = cleanEnv({ SCRIPT: script });
     const result = await new Promise<{ stdout: string; stderr: string }>((resolve, reject) =>
       execFile('sh', ['-c', command, 'sh', process.execPath], { env }, (error, stdout, stderr) =>
         error ? reject(error) : resolve({ stdout, stderr }),

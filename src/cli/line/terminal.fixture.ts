@@ -24,7 +24,7 @@ export class Terminal {
     const script = `const {runCli}=await import(${source('../cli.ts')});const {processIo}=await import(${source('../io.ts')});
       process.on('SIGUSR2',()=>{throw new Error('a defect')});
       process.exitCode=await runCli(process.argv.slice(1),processIo(),{version:'0',localSocket:()=>${JSON.stringify(socket)}});`;
-    const node = [process.execPath, '--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script, '--'];
+    const node = [process.execPath, '--input-type=module', '-e', script, '--'];
     const host = fileURLToPath(new URL('../terminal-host.py', import.meta.url));
     this.#child = spawn('python3', [host, ...node, ...argv], { env: cleanEnv(env) });
     terminals.push(this);

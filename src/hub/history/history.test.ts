@@ -145,7 +145,7 @@ test('nothing is written while nothing changes; such hours are stored with the n
 test('a hub that is killed loses the running hour, one that is stopped nothing', async (t) => {
   const dir = temporaryDirectory(t);
   const program = join(import.meta.dirname, 'history.fixture.ts');
-  assert.equal(spawnSync(process.execPath, ['--import', 'tsx', program, dir]).signal, 'SIGKILL');
+  assert.equal(spawnSync(process.execPath, [program, dir]).signal, 'SIGKILL');
   const clock = new FakeClock();
   clock.advance(4 * HOUR_MS);
   const box = boxOf(t, { dir, boot: 'next', clock });

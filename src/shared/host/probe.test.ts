@@ -61,7 +61,7 @@ for (const [what, answers] of probes) {
     const ask = `const { ${answers.name} } = await import('./src/shared/host/probe.ts');
       void ${answers.name}(${JSON.stringify(address)});
       setTimeout(() => undefined, ${SILENCE_MS});`;
-    const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', ask]);
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', ask]);
     t.after(() => child.kill('SIGKILL'));
     const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
     assert.ok(await endsWithin(systemClock, ANSWER_MS, ended));

@@ -71,7 +71,8 @@ export class WorkerHost<C extends Contract<C>> {
     const start: WorkerStart = { stopFlag: this.#stopFlag };
     // Its name in top -H: "lineside-log" of log-worker.js; the kernel keeps 15 bytes.
     const name = `lineside-${basename(url.pathname).split('-')[0]}`;
-    this.#worker = new Worker(url, { workerData: start, name, resourceLimits });
+    // Options of the process are none of its threads: in the tests they would load a compiler for each.
+    this.#worker = new Worker(url, { workerData: start, name, resourceLimits, execArgv: [] });
     this.#worker.on('message', (message: AnswerMessage) => this.#settle(message));
     this.#worker.on('messageerror', (error) => this.#fail(`a message could not be read: ${error.message}`));
     this.#worker.on('error', (error) => this.#fail(error instanceof Error ? error.message : String(error)));

@@ -129,11 +129,9 @@ describe('proxies of the environment', () => {
       NO_PROXY: '',
     };
     const child = fileURLToPath(new URL('./proxy-child.fixture.ts', import.meta.url));
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--import', 'tsx', child, subscriber.url(), certificates.caFile],
-      { env: { ...process.env, ...variables, no_proxy: '' } },
-    );
+    const { stdout } = await promisify(execFile)(process.execPath, [child, subscriber.url(), certificates.caFile], {
+      env: { ...process.env, ...variables, no_proxy: '' },
+    });
     assert.deepEqual(JSON.parse(stdout), { status: 202, cause: '' });
     assert.equal(asked, 1, "Node's own agent asked it, and the sender did not");
     assert.equal(subscriber.received.length, 1);

@@ -131,7 +131,7 @@ async function asNobody(pty: Pty, then: string): Promise<string> {
     ${then}
   `;
   const url = new URL('./tty.ts', import.meta.url).href;
-  const args = ['--import', 'tsx', '--input-type=module', '-e', script, url, pty.slavePath];
+  const args = ['--input-type=module', '-e', script, url, pty.slavePath];
   const command = [...NOBODY, ...MAY_READ, process.execPath, ...args];
   const child = spawn('setpriv', command, { stdio: ['ignore', 'pipe', 'inherit'] });
   return Buffer.concat(await child.stdout.toArray()).toString();
