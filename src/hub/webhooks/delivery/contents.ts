@@ -5,7 +5,7 @@
 import { deflateSync, inflateSync } from 'node:zlib';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
-import { recordCategory } from '../subscriptions/filter.ts';
+import { recordCategory } from '../subscriptions/subscription.ts';
 
 /** Elements with commas between: JSON, or deflated. */
 export type StoredBody = string | Buffer;

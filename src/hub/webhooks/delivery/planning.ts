@@ -7,8 +7,7 @@ import type { Instant } from '../../../shared/base/instant.ts';
 import type { Scope } from '../../outbox/event.ts';
 import { maxDeliveryEvents } from '../face.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
-import { type EventKind, filterOf } from '../subscriptions/filter.ts';
-import type { Subscription } from '../subscriptions/subscription.ts';
+import { type EventKind, filterOf, type Subscription } from '../subscriptions/subscription.ts';
 
 export interface EventHead extends EventKind {
   readonly id: number;

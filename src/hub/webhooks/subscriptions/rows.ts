@@ -2,8 +2,7 @@
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { RunMs } from '../progress.ts';
-import { type FilterColumns, filterColumns, filterIn } from './filter.ts';
-import type { Subscription } from './subscription.ts';
+import { type FilterColumns, filterColumns, filterIn, type Subscription } from './subscription.ts';
 
 export interface StoredSubscription {
   readonly subscription: Subscription;

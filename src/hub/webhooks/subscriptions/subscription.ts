@@ -1,9 +1,9 @@
 /**
- * The rules of subscriptions: all faults of a request at once, and the terms of one without faults. The egress guard checks
- * the URL. A fault names its field and quotes no value: secrets are pasted into wrong fields. Pure.
+ * The rules of subscriptions: all faults of a request at once, the terms of one without faults, and which events it takes. The
+ * egress guard checks the URL. A fault names its field and quotes no value: secrets are pasted into wrong fields. Pure.
  */
 import { LinesideError } from '../../../shared/base/errors.ts';
-import { DICTIONARY_NAME, faultAt, type Scope, scopes } from '../../outbox/event.ts';
+import { type Category, DICTIONARY_NAME, faultAt, type Scope, scopes } from '../../outbox/event.ts';
 import {
   actions,
   categories,
@@ -205,4 +205,59 @@ export function refuse(subject: string, reasons: readonly string[]): void {
   if (only === undefined) return;
   const message = reasons.length === 1 ? only : `${subject} has ${reasons.length} faults`;
   throw new LinesideError('INVALID_ARGUMENT', message, { reasons });
+}
+
+// Which events a subscription takes.
+
+/** The fields of an event that filters read. */
+export interface EventKind {
+  readonly scope: Scope;
+  readonly dictionary: string;
+  readonly category: string;
+  /** "created", ..., or the eventType of a definition or draft. */
+  readonly action: string;
+}
+
+export const recordCategory = 'dict.record.*' satisfies Category;
+
+/** `actions` filters record events only. */
+export function filterOf(filter: Filter): (kind: EventKind) => boolean {
+  const scopes = new Set<string>(filter.scopes);
+  const [dictionaries, actions, categories] = [
+    setOf(filter.dictionaries),
+    setOf(filter.actions),
+    setOf(filter.categories),
+  ];
+  return ({ scope, dictionary, category, action }) =>
+    scopes.has(scope) &&
+    (categories?.has(category) ?? true) &&
+    (dictionaries?.has(dictionary) ?? true) &&
+    (category !== recordCategory || (actions?.has(action) ?? true));
+}
+
+function setOf(names: readonly string[] | null): ReadonlySet<string> | undefined {
+  return names === null ? undefined : new Set(names);
+}
+
+const lists = ['scopes', 'dictionaries', 'actions', 'categories'] as const satisfies readonly (keyof Filter)[];
+
+/** A filter as it is stored: JSON lists; null: all. */
+export type FilterColumns = { readonly [K in keyof Filter]: string | null };
+
+export function filterColumns(filter: Filter): FilterColumns {
+  return mapped((name) => (filter[name] === null ? null : JSON.stringify(filter[name]))) as FilterColumns;
+}
+
+/** Throws STORAGE_DAMAGED. `owner`: for the message. */
+export function filterIn(columns: FilterColumns, owner: string): Filter {
+  try {
+    return mapped((name) => JSON.parse(columns[name] ?? 'null')) as Filter;
+  } catch (cause) {
+    const message = `refdata.db is damaged: a filter of the ${owner} is not a list`;
+    throw new LinesideError('STORAGE_DAMAGED', message, { cause });
+  }
+}
+
+function mapped(value: (name: keyof Filter) => unknown): object {
+  return Object.fromEntries(lists.map((name) => [name, value(name)]));
 }
