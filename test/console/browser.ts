@@ -315,8 +315,22 @@ export async function assertAccessible({ page }: Opened, what: string): Promise<
     );
   });
   assert.deepEqual(found, [], `${what}: axe`);
+  assert.deepEqual(await page.evaluate(buttonsOutOfSight), [], `${what}: buttons of a dialog below the screen`);
   const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wider <= 0, `${what}: ${wider} px wider than the screen`);
+}
+
+/** Runs in the page: however long a dialog is, its buttons are in sight. */
+function buttonsOutOfSight(): string[] {
+  const all = [...document.querySelectorAll<HTMLElement>('dialog[open] .foot button')];
+  return all
+    .filter((one) => {
+      const { left, width, top, bottom } = one.getBoundingClientRect();
+      const seen = document.elementFromPoint(left + width / 2, (top + bottom) / 2);
+      // Above: the results of a search are below its form.
+      return bottom > 0 && !(bottom <= innerHeight && seen !== null && one.contains(seen));
+    })
+    .map((one) => one.innerText);
 }
 
 /** A folder for the page's downloads, as in a browser without a dialog for files. */

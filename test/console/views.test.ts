@@ -127,6 +127,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
         await opened.sees(text, selector);
         await assertAccessible(opened, place);
         if (options.touch === true) await assertTouchable(opened, place);
+        if ('width' in options && options.width === 390) await assertShort(opened, place);
       }
       await opened.click('button', 'Sign out');
       await opened.find('button', 'Sign in');
@@ -163,6 +164,8 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       texts.filter(({ left }) => left < 0),
       [],
     );
+    const edges = await opened.page.$$eval('.plot .u-over', (all) => all.map((one) => (one as HTMLElement).offsetLeft));
+    assert.ok(edges.length > 3 && new Set(edges).size === 1, `left edges: ${edges.join(', ')}`);
     await zoomsByDragging(opened);
     await zoomsByTyping(opened);
     await opened.click('summary', 'Values as a table');
@@ -177,7 +180,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       counters: { ...(status['counters'] as object), rxDroppedPackets: 62_734, rxDroppedBytes: 1_200_000 },
     }));
     await opened.show('#/health');
-    await opened.sees(/Not fetched by ReceivePacket[\s\S]*62,734/);
+    await opened.sees(/that no client fetched[\s\S]*62,734/);
     await opened.misses(/dropped/i, 'main');
     assert.doesNotMatch((await opened.texts('.facts .bad')).join('\n'), /fetched|62,734/);
   });
@@ -318,6 +321,18 @@ async function assertTouchable({ page }: Opened, what: string): Promise<void> {
       .map((one) => `${one.outerHTML} ${one.offsetWidth}x${one.offsetHeight}`),
   );
   assert.deepEqual(small, [], what);
+}
+
+/** A row of a table has three lines at most: the first as high as a finger. */
+async function assertShort({ page }: Opened, what: string): Promise<void> {
+  const rows = await page.$$eval('.table:not(.whole) tbody tr', (all) =>
+    all.map((one) => [one.offsetHeight, one.innerText] as const),
+  );
+  assert.deepEqual(
+    rows.filter(([height]) => height > 44 + 2 * 28 + 16),
+    [],
+    what,
+  );
 }
 
 /** Whether a plot has something in this colour. */

@@ -256,19 +256,21 @@ export function Dialog(props: {
         leave();
       }}
     >
-      <div class="card-head">
-        <h2 id={id}>{props.title}</h2>
-        <Button text={props.leave ?? text.parts.cancel} class="quiet" onClick={leave} />
-      </div>
-      {asks && (
-        <div class="problem" role="alert">
-          <p>{text.parts.discardQuestion}</p>
-          <div class="buttons">
-            <Button text={text.parts.discard} class="danger" onClick={discard} />
-            <Button text={text.parts.keepEditing} onClick={() => setAsks(false)} />
-          </div>
+      <div class="dialog-head">
+        <div class="card-head">
+          <h2 id={id}>{props.title}</h2>
+          <Button text={props.leave ?? text.parts.cancel} class="quiet" onClick={leave} />
         </div>
-      )}
+        {asks && (
+          <div class="problem" role="alert">
+            <p>{text.parts.discardQuestion}</p>
+            <div class="buttons">
+              <Button text={text.parts.discard} class="danger" onClick={discard} />
+              <Button text={text.parts.keepEditing} onClick={() => setAsks(false)} />
+            </div>
+          </div>
+        )}
+      </div>
       {props.children}
     </dialog>
   );
@@ -297,7 +299,7 @@ export function ReasonDialog(props: {
   );
 }
 
-/** A form with one button; what went wrong is above its fields. */
+/** A form with one button, which stays in sight in a dialog; what went wrong is above its fields, and is brought into sight. */
 export function Form(props: {
   doing: Doing;
   action: string;
@@ -310,15 +312,19 @@ export function Form(props: {
   children: ComponentChildren;
 }): JSX.Element {
   const { doing, action, acting = action, done } = props;
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    form.current?.querySelector(':scope > .problem')?.scrollIntoView({ block: 'nearest' });
+  }, [doing.problem]);
   const submit = (event: Event): void => {
     event.preventDefault();
     props.onSubmit();
   };
   return (
-    <form onSubmit={submit} noValidate>
+    <form ref={form} onSubmit={submit} noValidate>
       <ProblemBox problem={doing.problem} />
       {props.children}
-      <div class="row">
+      <div class="row foot">
         <button type="submit" class={props.danger === true ? 'danger' : 'main'} disabled={doing.busy}>
           {doing.busy ? acting : action}
         </button>

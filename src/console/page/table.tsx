@@ -1,4 +1,4 @@
-/** A list in pages as a table: on a desk with columns, on a phone each row as a block whose values carry their column's name. */
+/** A list in pages as a table: on a desk with columns, on a phone each row as its name and below it, in two lines, its values with their column's name. */
 import type { ComponentChildren, JSX } from 'preact';
 import { text } from '../text.ts';
 import type { Paged } from './loading.ts';
@@ -34,6 +34,8 @@ interface TableProps<T> {
   /** The text of an empty list. */
   readonly none: string;
   readonly selection?: Selection<T>;
+  /** On a phone no row is cut to three lines, as otherwise all are but the one that is touched or has the focus. */
+  readonly isWhole?: true;
 }
 
 export function Table<T>(props: TableProps<T>): JSX.Element {
@@ -54,7 +56,7 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
   return (
     <>
       {selection !== undefined && <SelectionBar items={items} idOf={idOf} selection={selection} />}
-      <table class="table">
+      <table class={props.isWhole ? 'table whole' : 'table'}>
         <caption class="unseen">{props.caption}</caption>
         <thead>
           <tr>
@@ -87,10 +89,14 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
 
 function Cell<T>({ column, item }: { column: Column<T>; item: T }): JSX.Element {
   const { head, cell, isName, isNumber, isWord } = column;
-  if (isName) return <th scope="row">{cell(item)}</th>;
+  const value = cell(item);
+  if (isName) return <th scope="row">{value} </th>;
+  const isEmpty = value === '' || value === false || value === null || value === undefined;
+  // The space is for text that is copied from cells in one line.
   return (
     <td data-head={head} class={(isNumber && 'number') || (isWord && 'word')}>
-      {cell(item)}
+      {value}
+      {!isEmpty && ' '}
     </td>
   );
 }

@@ -62,6 +62,7 @@ function Tokens(): JSX.Element {
       <Table
         of={tokens}
         caption={say.tokens.title}
+        isWhole
         columns={columns}
         idOf={({ name }) => name}
         none={say.tokens.none}
@@ -276,6 +277,7 @@ function Diagnosis(): JSX.Element {
         <Table
           of={{ items: found, hasMore: false, problem: undefined, more: () => undefined }}
           caption={say.doctor.findings}
+          isWhole
           columns={findingColumns}
           idOf={({ id }) => id}
           none={say.doctor.none}

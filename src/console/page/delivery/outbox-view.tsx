@@ -187,6 +187,7 @@ function DeadLetters({ of }: { of: Paged<DeadLetter> }): JSX.Element {
   );
   return (
     <Section title={say.dead} class="dead">
+      <p class="note">{say.aboutDead}</p>
       <Table
         of={{ ...of, problem: undefined }}
         caption={say.dead}

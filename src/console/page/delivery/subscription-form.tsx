@@ -1,5 +1,5 @@
 /** The forms of a webhook subscription: adding and changing it, replacing its secret, sending a test. */
-import type { JSX } from 'preact';
+import type { ComponentChildren, JSX } from 'preact';
 import { useId, useState } from 'preact/hooks';
 import type { PingResult, Subscription } from '../../../shared/gen/http.ts';
 import { countText } from '../../format.ts';
@@ -84,12 +84,13 @@ export function SubscriptionForm(props: {
         />
         {before === undefined && (
           <>
-            <SecretField fault={at.secret} value={form.secret} onChange={(secret) => change({ secret })} />
-            <Button
-              text={say.form.tryIt}
-              disabled={ping.doing.busy}
-              onClick={() => ping.send({ url: form.url, secret: form.secret })}
-            />
+            <SecretField fault={at.secret} value={form.secret} onChange={(secret) => change({ secret })}>
+              <Button
+                text={say.form.tryIt}
+                disabled={ping.doing.busy}
+                onClick={() => ping.send({ url: form.url, secret: form.secret })}
+              />
+            </SecretField>
             <PingOutcome of={ping.result} />
             <TextField
               label={say.consumer}
@@ -188,12 +189,19 @@ function Checks(props: {
 }
 
 /** It is shown: it must be copied to the subscriber, and is typed once. */
-function SecretField(props: { fault: string; value: string; onChange: (secret: string) => void }): JSX.Element {
+function SecretField(props: {
+  fault: string;
+  value: string;
+  onChange: (secret: string) => void;
+  children?: ComponentChildren;
+}): JSX.Element {
+  const { children, ...field } = props;
   return (
     <>
-      <TextField {...props} label={say.form.secret} hint={say.form.secretHint} class="mono" />
+      <TextField {...field} label={say.form.secret} hint={say.form.secretHint} input={{ class: 'mono' }} />
       <div class="buttons">
         <Button text={say.form.generate} onClick={() => props.onChange(newSecret())} />
+        {children}
       </div>
     </>
   );
@@ -262,7 +270,7 @@ export function PingForm(props: { url: string; onClose: () => void }): JSX.Eleme
           label={say.form.secret}
           hint={say.ping.secretHint}
           fault={at.secret}
-          class="mono"
+          input={{ class: 'mono' }}
           value={secret}
           onChange={setSecret}
         />

@@ -21,6 +21,8 @@ const HEIGHT_PX = 160;
 const LEAST_DRAG_PX = 5;
 /** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
 const TICKS_PX = 15;
+/** As wide as the usual longest number of any axis: charts below each other begin at one edge. */
+const USUAL_LONGEST = '512.0 MiB/s';
 const FONT = '12px system-ui, sans-serif';
 const steps = {
   whole: { incrs: Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat() },
@@ -172,14 +174,13 @@ function lonePoints({ data }: uPlot, series: number, isShown: boolean): number[]
   return [...values.keys()].filter((at) => isKnown(at) && !isKnown(at - 1) && !isKnown(at + 1));
 }
 
-/** Room for the longest number of the axis, and for half of the time below its foot: a number truncated at its left reads as another number. */
+/** Room for the longest number of the axis: a number truncated at its left reads as another number. Half of the time below its foot is shorter. */
 function widthOf({ ctx }: uPlot, values: readonly string[] | null): number {
   ctx.save();
   ctx.font = FONT;
-  const longest = Math.max(0, ...(values ?? []).map((value) => ctx.measureText(value).width));
-  const time = ctx.measureText('00:00:00').width;
+  const longest = Math.max(...[USUAL_LONGEST, ...(values ?? [])].map((value) => ctx.measureText(value).width));
   ctx.restore();
-  return Math.ceil(Math.max(longest + TICKS_PX, time / 2));
+  return Math.ceil(longest + TICKS_PX);
 }
 
 function colorOf(name: string): string {

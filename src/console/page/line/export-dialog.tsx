@@ -126,7 +126,7 @@ function RangeForm(props: {
           {words.matching(props.wanted.as, props.wanted.text)}
         </label>
       )}
-      <div class="row">{props.children}</div>
+      <div class="row foot">{props.children}</div>
     </form>
   );
 }

@@ -85,9 +85,11 @@ export function JumpDialog(props: {
           value={until}
           onChange={setUntil}
         />
-        <button type="submit" class="main">
-          {text.log.jump.jump}
-        </button>
+        <div class="row foot">
+          <button type="submit" class="main">
+            {text.log.jump.jump}
+          </button>
+        </div>
       </form>
     </Dialog>
   );

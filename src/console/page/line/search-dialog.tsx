@@ -91,10 +91,12 @@ export function SearchDialog(props: {
             change(span);
           }}
         />
-        <button type="submit" class="main" disabled={of.busy}>
-          {words.run}
-        </button>
-        {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
+        <div class="row foot">
+          <button type="submit" class="main" disabled={of.busy}>
+            {words.run}
+          </button>
+          {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
+        </div>
       </form>
       <ProblemBox problem={of.problem} />
       <Results of={of} onChoose={props.onChoose} />

@@ -54,9 +54,11 @@ export function SendFileDialog({ onClose }: { onClose: () => void }): JSX.Elemen
           )}
         </Field>
         {progress !== undefined && <ProgressText progress={progress} />}
-        <button type="submit" class="main">
-          {isSending ? words.cancel : text.send.send}
-        </button>
+        <div class="row foot">
+          <button type="submit" class="main">
+            {isSending ? words.cancel : text.send.send}
+          </button>
+        </div>
       </form>
     </Dialog>
   );
