@@ -953,7 +953,12 @@ export const text = {
       noDelivery: 'There are none.',
       noSuchDelivery: 'No delivery is like this.',
       delivery: 'Delivery',
-      events: 'Events',
+      record: 'Record',
+      event: 'Event',
+      /** The record is not known to this user. */
+      eventsOf: (count: number) => (count === 1 ? '1 event' : `${count} events`),
+      more: (count: number) => `and ${count} more`,
+      typed: (eventType: string, action: string) => `${eventType}: ${action}`,
       attempts: 'Attempts',
       lastAnswer: 'Last answer',
       next: 'Next attempt',

@@ -116,6 +116,9 @@ describe('the console: delivery', { skip: browserMissing }, () => {
     assert.equal(await filterIn(opened), 'statusCode=500');
     await opened.click('button', /mes \d{4}-.*/);
     await opened.sees('"businessKey":"shed"', 'dialog');
+    await opened.sees('dictionary.changed: created', 'dialog');
+    const record = await opened.find('link', 'site.rooms:shed');
+    assert.match(await record.evaluate((one) => (one as HTMLAnchorElement).href), /#\/data\/site\.rooms\/shed$/);
     await opened.click('button', 'Close');
     await opened.fill('Status of the last answer', '410');
     await opened.click('button', /erp \d{4}-.*/);

@@ -90,13 +90,13 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
 function Cell<T>({ column, item }: { column: Column<T>; item: T }): JSX.Element {
   const { head, cell, isName, isNumber, isWord } = column;
   const value = cell(item);
-  if (isName) return <th scope="row">{value} </th>;
+  if (isName) return <th scope="row">{value}</th>;
   const isEmpty = value === '' || value === false || value === null || value === undefined;
   // The space is for text that is copied from cells in one line.
   return (
     <td data-head={head} class={(isNumber && 'number') || (isWord && 'word')}>
-      {value}
       {!isEmpty && ' '}
+      {value}
     </td>
   );
 }

@@ -38,6 +38,7 @@ export class FakeWebhooks {
     state: 'rejected',
     occurredAt: at,
     events: 3,
+    firstEvent: { eventType: 'dictionary.changed', dictionary: 'tools', businessKey: 'T-1', action: 'created' },
     attempts: 1,
     nextAttemptInSeconds: null,
     endedAt: at,
@@ -85,7 +86,7 @@ export class FakeWebhooks {
       update: (...asked) => real.update(...asked),
       unsubscribe: (...asked) => real.unsubscribe(...asked),
       rotateSecret: (...asked) => real.rotateSecret(...asked),
-      deliveries: (query) => paged(this.sent, query),
+      deliveries: (_, query) => paged(this.sent, query),
       delivery: (caller, id) => ({
         ...this.#deliveryOf(id),
         body: caller.scopes.includes('RESTRICTED') ? `{"deliveryId":"${id}"}` : null,

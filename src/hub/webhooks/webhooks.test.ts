@@ -80,12 +80,15 @@ it('the first attempt is as late as the schedule has it', async (t) => {
   await rig.store.commit(author, (change) => change.emit(recordEvent('P-1')));
   rig.clock.advance(1_000);
   await turnsUntil('the event is planned', () => deliveriesIn(rig.store).length === 1);
-  const { items } = webhooks.admin.deliveries({
-    limit: 10,
-    cursor: undefined,
-    state: undefined,
-    subscription: undefined,
-  });
+  const { items } = webhooks.admin.deliveries(
+    { name: 'anna', scopes: [] },
+    {
+      limit: 10,
+      cursor: undefined,
+      state: undefined,
+      subscription: undefined,
+    },
+  );
   const [seconds = 0] = items.map(({ nextAttemptInSeconds }) => nextAttemptInSeconds ?? 0);
   assert.ok(seconds > 30 && seconds <= 60, `in ${seconds} s`);
 });

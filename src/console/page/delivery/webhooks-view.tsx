@@ -142,11 +142,27 @@ const columnsOf = (open: (id: string) => void): readonly Column<Delivery>[] => [
     cell: (one) => <Button text={nameOf(one)} class="quiet" onClick={() => open(one.deliveryId)} />,
   },
   { head: text.delivery.state, cell: (one) => <StateBadge of={one} /> },
-  { head: say.events, isNumber: true, cell: ({ events }) => countText(events) },
+  { head: say.record, cell: (one) => <RecordOf of={one} /> },
+  { head: say.event, cell: ({ firstEvent: first }) => first?.action ?? first?.eventType },
   { head: say.attempts, isNumber: true, cell: ({ attempts }) => countText(attempts) },
   { head: say.lastAnswer, cell: ({ lastAttempt }) => lastAttempt && answerText(lastAttempt) },
   { head: say.next, cell: ({ nextAttemptInSeconds: next }) => next !== null && say.nextIn(durationText(next)) },
 ];
+
+/** The record, dictionary or draft of its first event, and how many more events it has. */
+function RecordOf({ of: { firstEvent: first, events } }: { of: Delivery }): JSX.Element {
+  if (first === null) return <>{say.eventsOf(events)}</>;
+  const { dictionary, businessKey } = first;
+  const place = businessKey === null ? [dictionary] : [dictionary, businessKey];
+  return (
+    <>
+      <a class="touch" href={hashOf('data', ...place)}>
+        {place.join(':')}
+      </a>
+      {events > 1 && ` ${say.more(events - 1)}`}
+    </>
+  );
+}
 
 type Attempt = DeliveryDetail['attemptList'][number];
 
@@ -198,7 +214,8 @@ function DeliveryDialog(props: { id: string; onChanged: () => void; onClose: () 
                 [say.id, <span class="mono">{one.deliveryId}</span>],
                 [say.created, instantText(one.occurredAt)],
                 [say.completed, one.endedAt === null ? say.notYet : instantText(one.endedAt)],
-                [say.events, countText(one.events)],
+                [say.record, <RecordOf of={one} />],
+                ...eventFacts(one),
               ]}
             />
             <h3>{say.attempts}</h3>
@@ -213,6 +230,12 @@ function DeliveryDialog(props: { id: string; onChanged: () => void; onClose: () 
       </Answer>
     </Dialog>
   );
+}
+
+function eventFacts({ firstEvent: first }: Delivery): readonly Fact[] {
+  if (first === null) return [];
+  const { eventType, action } = first;
+  return [[say.event, action === null ? eventType : say.typed(eventType, action)]];
 }
 
 function Attempts({ of }: { of: DeliveryDetail['attemptList'] }): JSX.Element {

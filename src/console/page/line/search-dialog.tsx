@@ -91,16 +91,22 @@ export function SearchDialog(props: {
             change(span);
           }}
         />
-        <div class="row foot">
-          <button type="submit" class="main" disabled={of.busy}>
-            {words.run}
-          </button>
-          {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
-        </div>
+        <Foot of={of} />
       </form>
       <ProblemBox problem={of.problem} />
       <Results of={of} onChoose={props.onChoose} />
     </Dialog>
+  );
+}
+
+function Foot({ of }: { of: StoredSearches }): JSX.Element {
+  return (
+    <div class="row foot">
+      <button type="submit" class="main" disabled={of.busy}>
+        {words.run}
+      </button>
+      {of.busy && <Button text={text.parts.cancel} onClick={of.stop} />}
+    </div>
   );
 }
 

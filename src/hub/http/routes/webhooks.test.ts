@@ -234,8 +234,12 @@ describe('deliveries over HTTP', () => {
     const rest = await ask('GET', `${hooks}/deliveries?limit=2&cursor=2`);
     assert.deepEqual(rest.json, { items: webhooks.sent.slice(2), nextCursor: null });
     assert.deepEqual(webhooks.steps, [
-      ['deliveries', { limit: 2, cursor: undefined, state: 'rejected', subscription: '1', statusCode: 503 }],
-      ['deliveries', { limit: 2, cursor: '2', state: undefined, subscription: undefined, statusCode: undefined }],
+      ['deliveries', 'all', { limit: 2, cursor: undefined, state: 'rejected', subscription: '1', statusCode: 503 }],
+      [
+        'deliveries',
+        'all',
+        { limit: 2, cursor: '2', state: undefined, subscription: undefined, statusCode: undefined },
+      ],
     ]);
     assert.deepEqual((await ask('GET', `${hooks}/deliveries?state=dead`)).json.reasons, [
       'state must be one of pending, retrying, delivered, rejected, failed, not "dead"',

@@ -84,8 +84,8 @@ export function deliveryRoutes(routes: Routes, { webhooks }: RouteParts): void {
     description: 'A page may hold fewer than asked for, or none, and still have a nextCursor.',
     query: WebhookQuery.deliveries,
     answer: { what: 'Deliveries.', listOf: 'Delivery' },
-    handle: ({ query: { state, subscription, statusCode }, page }) =>
-      webhooks.deliveries({ ...page, state, subscription, statusCode }),
+    handle: ({ caller, query: { state, subscription, statusCode }, page }) =>
+      webhooks.deliveries(caller, { ...page, state, subscription, statusCode }),
   });
   route('GET /api/v1/admin/webhooks/results', 'admin', {
     id: 'getDeliveryResults',

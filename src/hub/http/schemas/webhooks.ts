@@ -171,6 +171,15 @@ const delivery = {
   state: choice(deliveryStates, 'rejected and failed are for review.'),
   occurredAt: time('When it was made.'),
   events: count('How many it holds.'),
+  firstEvent: orNull(
+    exact({
+      eventType: Type.String({ description: 'As it is sent.' }),
+      dictionary: Type.String(),
+      businessKey: orNull(Type.String(), 'null: it is of a definition or a draft.'),
+      action: orNull(choice(actions, 'The change.'), 'null: it is of a definition or a draft.'),
+    }),
+    'What it is of; null: not for the caller’s scopes, not kept any more, or behind 4 MiB of events in the page.',
+  ),
   attempts: count('Made so far.'),
   nextAttemptInSeconds: orNull(Type.Number({ minimum: 0 }), '0: due; null: there is none.'),
   endedAt: orNull(time('When it was delivered, rejected or failed.'), 'null: it waits.'),

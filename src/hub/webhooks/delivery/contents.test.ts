@@ -6,7 +6,7 @@ import { parseExactJson } from '../../../shared/base/json.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
 import { categoryOf, envelopeOf } from '../../outbox/event.ts';
-import { bodyOf, elementOf, storedBody } from './contents.ts';
+import { bodyOf, elementOf, firstEventOf, headBytes, storedBody } from './contents.ts';
 
 const delivery = {
   id: 17,
@@ -91,6 +91,26 @@ test('whatever a record holds, its element has the text of the envelope, and is 
       },
     ),
   );
+});
+
+test('the begin of a body names its first event, whatever key it has, deflated or not', () => {
+  const headOf = (...events: readonly StoredEvent[]): unknown => {
+    const whole = storedBody(events.map(({ category, body }) => elementOf(category, body)).join());
+    return firstEventOf(typeof whole === 'string' ? whole.slice(0, headBytes) : whole.subarray(0, headBytes));
+  };
+  const key = fc.string({ unit: 'binary', minLength: 1, maxLength: 256, size: 'max' });
+  fc.assert(
+    fc.property(key, fc.nat(40), (businessKey, more) => {
+      const others = Array.from({ length: more }, (_, n) => stored(recordEvent(`other ${n}`)));
+      const expected = { eventType: 'dictionary.changed', dictionary: 'tools', businessKey, action: 'created' };
+      assert.deepEqual(headOf(stored(recordEvent(businessKey)), ...others), expected);
+    }),
+  );
+  const eventType = 'SchemaDraftDecided';
+  const draft = stored({ kind: 'definition', eventType, scope: 'PUBLIC', dictionary: 'tools', data: {} });
+  assert.deepEqual(headOf(draft), { eventType, dictionary: 'tools', businessKey: null, action: null });
+  for (const damaged of ['', '{}', '{"schemaVersion":"1', Buffer.from('no deflate'), Buffer.alloc(0)])
+    assert.equal(firstEventOf(damaged), undefined);
 });
 
 test('a name that objects have by nature is a field like any other', () => {

@@ -2,9 +2,10 @@
  * What deliveries carry: the events of a transaction that a filter takes, as JSON, made once when they are planned and shared
  * by their deliveries. The bytes of a delivery follow from columns that never change: they are the same on every attempt.
  */
-import { deflateSync, inflateSync } from 'node:zlib';
+import { constants, deflateSync, inflateSync } from 'node:zlib';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
+import { actions, type Delivery } from '../face.ts';
 import { recordCategory } from '../subscriptions/subscription.ts';
 
 /** Elements with commas between: JSON, or deflated. */
@@ -35,6 +36,31 @@ export function bodyOf(envelope: Envelope, stored: StoredBody): Buffer {
   const elements = typeof stored === 'string' ? Buffer.from(stored) : inflateSync(stored);
   const head = `{"deliveryId":${id},"subscriptionName":${name},"occurredAt":${at},"events":[`;
   return Buffer.concat([Buffer.from(head), elements, Buffer.from(']}')]);
+}
+
+export type EventHead = NonNullable<Delivery['firstEvent']>;
+
+/** Of a stored body: enough for the names of its first event, whose keys have 256 characters at most, and little to inflate. */
+export const headBytes = 2_048;
+
+const quoted = '("(?:[^"\\\\]|\\\\.)*")';
+const head = new RegExp(
+  `^{"schemaVersion":${quoted},"eventType":${quoted},(?:"category":${quoted},)?"dictionary":${quoted}(?:,"businessKey":${quoted},"action":${quoted})?,`,
+);
+
+/** `begin`: the first `headBytes` of a stored body. Undefined: it is damaged. */
+export function firstEventOf(begin: StoredBody): EventHead | undefined {
+  try {
+    const text =
+      typeof begin === 'string' ? begin : inflateSync(begin, { finishFlush: constants.Z_SYNC_FLUSH }).toString();
+    const members = head.exec(text)?.slice(1) ?? [];
+    const values = members.map((member) => (member ? (JSON.parse(member) as string) : null));
+    const [, eventType, , dictionary, businessKey = null, action] = values;
+    if (!eventType || !dictionary) return undefined;
+    return { eventType, dictionary, businessKey, action: actions.find((one) => one === action) ?? null };
+  } catch {
+    return undefined;
+  }
 }
 
 /** In this order; undefined: copied from the envelope. Webhooks have one type of record event, for bulk imports too. */

@@ -60,7 +60,7 @@ export class Resend {
       const { id } = subscription;
       const about = { subscription: id, deliveries: 1, deliveryId, state: row.state, changeReason: reason };
       audit(store.now(), caller.name, 'webhook.resent', subjectOf(subscription), about);
-      return { view: review.view(review.find(deliveryId).row), subscriptionId: id };
+      return { view: review.view(caller, review.find(deliveryId).row), subscriptionId: id };
     }, 'promised');
     dispatcher.planned([subscriptionId]);
     return view;

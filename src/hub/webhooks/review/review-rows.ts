@@ -1,6 +1,7 @@
 /** The SQL of review (deliveries by pages, their attempts, resending) and of retention (removal in slices). */
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
+import { headBytes, type StoredBody } from '../delivery/contents.ts';
 import {
   deliveries,
   type PendingDelivery,
@@ -59,6 +60,12 @@ export interface PageParameters {
   readonly end: number;
   readonly limit: number;
 }
+interface BodyBegin {
+  readonly id: number;
+  /** Of the whole. */
+  readonly bytes: number;
+  readonly begin: StoredBody;
+}
 type SliceParameters = ResendSelection & { readonly after: number; readonly end: number; readonly limit: number };
 
 export type ReviewSql = ReturnType<typeof reviewSql>;
@@ -102,6 +109,11 @@ export function reviewSql(connection: Connection) {
          (SELECT content_id FROM (SELECT id, content_id FROM webhook_deliveries ORDER BY id DESC LIMIT ?) ORDER BY id LIMIT 1)`,
       )
       .pluck(),
+    /** The begin of the events of each content of a JSON list of ids, newest first. */
+    begins: connection.prepare<[string], BodyBegin>(
+      `SELECT id, octet_length(body) AS bytes, substr(body, 1, ${headBytes}) AS begin FROM webhook_contents
+       WHERE id IN (SELECT value FROM json_each(?)) AND body IS NOT NULL ORDER BY id DESC`,
+    ),
     one: connection.prepare<[number], ListedRow>(`${withLast} WHERE d.id = ?`),
     /** Newest first. */
     attempts: connection.prepare<[number], AttemptRow>(

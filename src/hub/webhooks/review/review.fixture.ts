@@ -5,7 +5,7 @@ import type { AuditRecord } from '../../outbox/admin.ts';
 import { type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import { DeliveryRows } from '../delivery/delivery-rows.ts';
 import { FakeCache, runningOn } from '../delivery/planner.fixture.ts';
-import type { Caller } from '../face.ts';
+import type { Caller, DeliveryQuery } from '../face.ts';
 import type { RunningTime } from '../progress.ts';
 import { Resend, type ResendOptions } from './resend.ts';
 import { Review, type ReviewOptions } from './review.ts';
@@ -37,14 +37,16 @@ export interface ReviewRig extends TemporaryStore {
   readonly notified: number[];
 }
 
-export type ReviewAdmin = Pick<Review, 'deliveries' | 'delivery' | 'results'> & Pick<Resend, 'resend' | 'resendAll'>;
+export interface ReviewAdmin extends Pick<Review, 'delivery' | 'results'>, Pick<Resend, 'resend' | 'resendAll'> {
+  readonly deliveries: (query: DeliveryQuery, caller?: Caller) => ReturnType<Review['deliveries']>;
+}
 
 /** As webhooks.ts puts it together. */
 export function reviewAdmin(options: ReviewOptions & Omit<ResendOptions, 'review'>): ReviewAdmin {
   const review = new Review(options);
   const resend = new Resend({ ...options, review });
   return {
-    deliveries: (query) => review.deliveries(query),
+    deliveries: (query, caller = anna) => review.deliveries(caller, query),
     results: () => review.results(),
     delivery: (caller, id) => review.delivery(caller, id),
     resend: (...args) => resend.resend(...args),

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attempt, countLooks, put } from '../delivery/stored.fixture.ts';
-import type { Delivery, DeliveryState } from '../face.ts';
+import { storedBody } from '../delivery/contents.ts';
+import { attempt, countLooks, countReads, put } from '../delivery/stored.fixture.ts';
+import type { Caller, Delivery, DeliveryState } from '../face.ts';
 import { all, anna, type ReviewRig, reviewRig } from './review.fixture.ts';
 
 function idsOf(items: readonly Delivery[]): readonly number[] {
@@ -172,6 +173,7 @@ test('a delivery is read with its text and every attempt, by those to whom all o
     state: 'failed',
     occurredAt: at,
     events: 1,
+    firstEvent: null,
     attempts: 2,
     nextAttemptInSeconds: null,
     endedAt: at,
@@ -197,6 +199,36 @@ test('a delivery is read with its text and every attempt, by those to whom all o
       ],
     });
   }
+});
+
+test('a delivery names its first event to those who may read it, while its events are kept', (t) => {
+  const rig = reviewRig(t);
+  const { connection } = rig.store;
+  const event = (businessKey: string, data: object = {}): string => {
+    const record = { eventType: 'dictionary.changed', dictionary: 'pumps', businessKey, action: 'updated' };
+    return JSON.stringify({ schemaVersion: '1.0.0', ...record, version: 2, data });
+  };
+  const many = storedBody(Array.from({ length: 300 }, (_, n) => event(`P ${n}`)).join(','));
+  put(connection, { events: event('old', { noise: 'x'.repeat(5 * 1_024 * 1_024) }) });
+  put(connection, { events: event('P-2'), scopes: ['INTERNAL'] });
+  put(connection, { events: event('P-1') });
+  put(connection, { events: null });
+  put(connection, { events: many as string });
+  const keysFor = (scopes: Caller['scopes'], query = all): unknown =>
+    rig.review.deliveries(query, { name: 'bea', scopes }).items.map(({ firstEvent }) => firstEvent?.businessKey);
+  assert.deepEqual(keysFor(['PUBLIC', 'INTERNAL']), ['P 0', undefined, 'P-1', 'P-2', 'old']);
+  assert.deepEqual(keysFor(['PUBLIC']), ['P 0', undefined, 'P-1', undefined, 'old']);
+  // A second long one is not read for this page.
+  put(connection, { events: event('new', { noise: 'x'.repeat(5 * 1_024 * 1_024) }) });
+  assert.deepEqual(keysFor(['PUBLIC', 'INTERNAL']), ['new', undefined, undefined, undefined, undefined, undefined]);
+  const counted = countReads(connection);
+  const again = rig.again();
+  assert.equal(again.deliveries({ ...all, limit: 3 }).items.length, 3);
+  assert.ok(counted.statements <= 2, `${counted.statements} statements for a page`);
+  const [first] = rig.review.deliveries(all).items;
+  const whole = { eventType: 'dictionary.changed', dictionary: 'pumps', businessKey: 'new', action: 'updated' };
+  assert.deepEqual(first?.firstEvent, whole);
+  assert.deepEqual(rig.review.delivery(anna, first?.deliveryId ?? '').firstEvent, whole);
 });
 
 test('a delivery that waits says when its next attempt is; one whose events are gone has no text', async (t) => {

@@ -2,7 +2,7 @@
 
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { noCursor, type Page } from '../../outbox/paging.ts';
-import { deliveryIdOf } from '../delivery/contents.ts';
+import { deliveryIdOf, type EventHead, firstEventOf } from '../delivery/contents.ts';
 import type { PendingDelivery } from '../delivery/delivery-rows.ts';
 import type { Attempt, Caller, Delivery, DeliveryDetail, DeliveryQuery, DeliveryResults } from '../face.ts';
 import type { WebhookParts } from '../parts.ts';
@@ -22,6 +22,8 @@ export type ReviewOptions = Pick<WebhookParts, 'store' | 'cache' | 'rows' | 'run
 const pageRows = 20_000;
 /** Of `results`: some 5 ms. */
 const countedRows = 10_000;
+/** Of stored events that are read for the names in one page: some 5 ms. A single one more may be longer. */
+const pageBodyBytes = 4 * 1_024 * 1_024;
 /** Rows read in one step: a page without a filter needs one. */
 const stepRows = 2_000;
 
@@ -34,7 +36,8 @@ export class Review {
     this.#sql = reviewSql(options.store.connection);
   }
 
-  deliveries({ limit, cursor, state, subscription: of, statusCode }: DeliveryQuery): Page<Delivery> {
+  deliveries(caller: Caller, query: DeliveryQuery): Page<Delivery> {
+    const { limit, cursor, state, subscription: of, statusCode } = query;
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : idOf(cursor);
     if (before === undefined) throw noCursor();
     const id = of === undefined ? undefined : idOf(of);
@@ -42,8 +45,12 @@ export class Review {
     if (listed.length === 0) return { items: [], nextCursor: undefined };
     const subscriptions = JSON.stringify(listed.map((one) => one.id));
     const wanted = { subscriptions, state: state ?? null, statusCode: statusCode ?? null };
-    const { rows, next } = this.#o.store.read(() => this.#page(wanted, before, limit));
-    return { items: rows.map((row) => this.view(row)), nextCursor: next === undefined ? undefined : String(next) };
+    return this.#o.store.read(() => {
+      const { rows, next } = this.#page(wanted, before, limit);
+      const first = this.#firstEvents(caller, rows);
+      const items = rows.map((row) => this.#view(row, first));
+      return { items, nextCursor: next === undefined ? undefined : String(next) };
+    });
   }
 
   /** `next`: cursor of the next page; undefined: this is the last. */
@@ -80,7 +87,25 @@ export class Review {
     return { since: since ?? null, deliveries, subscriptions: [...found.values()] };
   }
 
-  view(row: ListedRow): Delivery {
+  view(caller: Caller, row: ListedRow): Delivery {
+    return this.#view(row, this.#firstEvents(caller, [row]));
+  }
+
+  /** Those that the caller may read, as far as a bounded read goes: SQLite reads a long body whole. */
+  #firstEvents(caller: Caller, rows: readonly ListedRow[]): FirstEvents {
+    const ids = rows.filter((row) => mayRead(caller, row)).map(({ contentId }) => contentId);
+    const found = new Map<number, EventHead>();
+    let read = 0;
+    for (const { id, bytes, begin } of this.#sql.begins.iterate(JSON.stringify([...new Set(ids)]))) {
+      const first = firstEventOf(begin);
+      if (first !== undefined) found.set(id, first);
+      read += bytes;
+      if (read >= pageBodyBytes) break;
+    }
+    return found;
+  }
+
+  #view(row: ListedRow, first: FirstEvents): Delivery {
     const { cache, running } = this.#o;
     const { subscriptionId, state, occurredAt, events, attempts, dueRunMs, endedAt } = row;
     const waits = state === 'pending' || state === 'retrying';
@@ -91,6 +116,7 @@ export class Review {
       state,
       occurredAt,
       events,
+      firstEvent: first.get(row.contentId) ?? null,
       attempts,
       nextAttemptInSeconds: waits ? Math.max(0, Math.ceil((dueRunMs - running.now()) / 1000)) : null,
       endedAt,
@@ -101,17 +127,16 @@ export class Review {
   delivery(caller: Caller, deliveryId: string): DeliveryDetail {
     return this.#o.store.read(() => {
       const { row } = this.find(deliveryId);
-      const view = this.view(row);
-      const open: readonly string[] = caller.scopes;
-      const mayRead = (JSON.parse(row.scopes) as string[]).every((scope) => open.includes(scope));
+      const view = this.view(caller, row);
+      const isOpen = mayRead(caller, row);
       // An answer may quote what was sent.
       const attemptList = this.#sql.attempts
         .all(row.id)
         .reverse()
-        .map((attempt) => attemptView(mayRead ? attempt : { ...attempt, answer: null }));
+        .map((attempt) => attemptView(isOpen ? attempt : { ...attempt, answer: null }));
       const last = attemptList.at(-1);
       const lastAttempt = last?.attempt === row.attempts ? last : null;
-      return { ...view, lastAttempt, body: mayRead ? this.#text(row) : null, attemptList };
+      return { ...view, lastAttempt, body: isOpen ? this.#text(row) : null, attemptList };
     });
   }
 
@@ -128,6 +153,14 @@ export class Review {
     if (row === undefined || subscription === undefined || row.nonce !== key?.nonce) throw noDelivery();
     return { row, subscription };
   }
+}
+
+/** By the id of the content. */
+type FirstEvents = ReadonlyMap<number, EventHead>;
+
+/** Whether all scopes of its events are open to the caller. */
+function mayRead({ scopes: open }: Caller, { scopes }: ListedRow): boolean {
+  return (JSON.parse(scopes) as Caller['scopes']).every((scope) => open.includes(scope));
 }
 
 /** undefined: not a delivery's id. */
