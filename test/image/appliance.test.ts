@@ -3,23 +3,30 @@
  * one order of things, since each start takes a minute.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newToken } from '../../src/shared/auth/tokens.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
+import type {
+  AdminWork,
+  Configuration,
+  ConfigurationChange,
+  UpdateBundle,
+  UpdateState,
+} from '../../src/shared/gen/http.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { openPort, RX } from '../e2e/faults.ts';
 import { chosenSeed, seeded } from '../soak/random.ts';
 import { tryAdapterInputs, tryAdapterSession } from './adapter-session.ts';
 import { QemuBox } from './box.ts';
-import { imageMissing, readFromCard, writeCard } from './card.ts';
+import { type Bundles, writeBundles } from './bundles.ts';
+import { imageMissing, putOnCard, readFromCard, writeCard } from './card.ts';
 import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
 import { authorityOf, grpcClient, HttpClient } from './remote.ts';
-import { writeStick } from './stick.ts';
 import { tryReset, trySession } from './uart-session.ts';
 import type { UsbAdapter } from './usb-adapter.ts';
 
@@ -31,9 +38,14 @@ const CARD_MIB = 2048;
 /** One of this many flushes of a recorded life is checked. */
 const LOOK_EVERY = 20;
 const IDLE_S = 30;
-/** Some 230 MB are read three times and written once. */
+/** Some 190 MB are read three times and written once. */
 const INSTALL_LIMIT_MS = 600_000;
 const WHO = 'cat /etc/machine-id /etc/hostname; sha256sum </etc/lineside/tls/server.crt';
+/** In the configuration: as the image has it, as it is changed over HTTP, as somebody edits it on the card. */
+const [CARD_COMMIT, CHANGED_COMMIT, EDITED_COMMIT] = ['#commit_ms = 1000\n', 'commit_ms = 750\n', 'commit_ms = 850\n'];
+/** How long the start took; of three units, when they began and when they were up. */
+const TIMES = `systemd-analyze time; for unit in lineside-setup lineside lineside-hub; do echo $unit $(systemctl show \\
+  --property=InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic --value $unit | sed 's/.\\{6\\}$/ s/'); done`;
 const PING = Buffer.from('PING\r\n');
 /** Under emulation things take their time. */
 const PATIENCE_MS = 120_000;
@@ -44,6 +56,7 @@ const say = (line: string): void => void process.stderr.write(`${line}\n`);
 describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   const dir = mkdtempSync(join(tmpdir(), 'lineside-appliance-'));
   const token = newToken();
+  let bundles: Bundles;
   let box: QemuBox;
   let authority = '';
   let client: Client;
@@ -71,8 +84,9 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   };
 
   before(async () => {
+    bundles = writeBundles(dir);
     const card = join(dir, 'card.img');
-    box = await QemuBox.create({ dir, card, extra: writeStick(dir).options });
+    box = await QemuBox.create({ dir, card, extra: bundles.stick });
     const roles = '["operator", "admin", "writer", "reader", "refdata-internal"]';
     writeCard(
       card,
@@ -104,6 +118,8 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     );
     assert.deepEqual(seen.split('\n'), ['active', 'active', 'pump-house-3']);
     assert.match(await box.ssh('cat /run/lineside-boot'), /^DATA=ok$/m);
+    await box.until('the end of the start', 'systemctl is-system-running --wait');
+    say(await box.ssh(TIMES));
   });
 
   it('has taken the secrets off the card, and shows the fingerprint there for who holds it', async () => {
@@ -324,16 +340,6 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   });
 
   const slots = (): string => readFromCard(box.card, 'slot.txt').toString('latin1');
-  const updateTo = async (bundle: string): Promise<void> => {
-    await box.ssh(
-      `mkdir -p /run/stick && mount -o ro /dev/vdb /run/stick && lineside update install /run/stick/${bundle} && umount /run/stick`,
-      INSTALL_LIMIT_MS,
-    );
-    client.close();
-    http.close();
-    await box.ssh('systemctl --no-block reboot');
-    assert.equal(await box.ended(), 'reset');
-  };
 
   it('takes no update that is not signed for it', async () => {
     const { status, stderr } = await box.trySsh(
@@ -344,29 +350,82 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     assert.match(slots(), /good=a try=- left=0\nos_prefix=a\/\n/);
   });
 
-  it('starts an update in the other slot, finds it healthy and keeps it, with all data', async () => {
-    await updateTo('next.update');
+  it('takes a change of its configuration over HTTP, in place of what the card had', async () => {
+    // The first request starts the helper, which takes a laden emulator longer than the hub waits.
+    await until('the helper', async () => (await http.send('GET', '/admin/configuration')).status === 200, PATIENCE_MS);
+    const { hash, text } = await http.expect<Configuration>(200, 'GET', '/admin/configuration');
+    const changed = { hash, text: text.replace(CARD_COMMIT, CHANGED_COMMIT) };
+    const { isReloaded, live } = await http.expect<ConfigurationChange>(200, 'PUT', '/admin/configuration', changed);
+    assert.deepEqual([isReloaded, live], [true, ['log.commit_ms']]);
+  });
+
+  it('takes an update over HTTP: uploaded, checked, and installed into the other slot by a unit of its own', async () => {
+    const from = performance.now();
+    const seconds = (): string => ((performance.now() - from) / 1000).toFixed(0);
+    await http.expect(204, 'POST', '/admin/uploads', { bytes: statSync(bundles.next).size });
+    const { sha256, version, slot } = await http.upload<UpdateBundle>('/admin/update/bundle', bundles.next);
+    assert.deepEqual([version, slot], ['9.9.1', 'b']);
+    const uploaded = seconds();
+    assert.match(slots(), /good=a try=- left=0\nos_prefix=a\/\n/);
+    await http.expect(204, 'POST', '/admin/update/install', { sha256 });
+    const work = async () => (await http.expect<AdminWork>(200, 'GET', '/admin/work')).update;
+    // Nothing is known of it until the unit has begun.
+    await until(
+      'the end of the install',
+      async () => !['running', undefined].includes((await work())?.state),
+      INSTALL_LIMIT_MS,
+    );
+    const update = await work();
+    assert.deepEqual([update?.state, update?.result, update?.error], ['done', '9.9.1', '']);
+    say(`update over HTTP: uploaded and checked after ${uploaded} s, installed after ${seconds()} s`);
     assert.match(slots(), /good=a try=b left=3\nos_prefix=b\/\n/);
+    assert.equal(
+      await box.ssh('ls /var/lib/lineside-admin; findmnt -no OPTIONS /boot/firmware | grep -o "^r."'),
+      'audit.jsonl\nro',
+    );
+  });
+
+  it('starts the update when it is asked to, finds it healthy and keeps it, with all data', async () => {
+    await http.expect(204, 'POST', '/admin/update/try');
+    client.close();
+    http.close();
+    assert.equal(await box.ended(), 'reset');
     say(`update: boot to ready in the new slot: ${(await powerOn()).toFixed(0)} s`);
     await box.until('the new slot is kept', "grep -q 'good=b try=-' /boot/firmware/slot.txt");
-    assert.match(await box.ssh('lineside update status; cat /run/lineside-boot'), /^SLOT=b$/m);
     connect();
+    const { running, trying, good } = await http.expect<UpdateState>(200, 'GET', '/admin/update');
+    assert.deepEqual([running, trying, good], ['b', null, 'b']);
     await http.expect(200, 'GET', `/dictionaries/${DICTIONARY}`);
     await until('the port is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
+    // The card's own file has not changed.
+    const { text } = await http.expect<Configuration>(200, 'GET', '/admin/configuration');
+    assert.ok(text.includes(CHANGED_COMMIT), text);
   });
 
   it('gives an update that cannot start its tries, and rolls back automatically', async () => {
-    await updateTo('broken.update');
+    await box.ssh('mkdir -p /run/stick && mount -o ro /dev/vdb /run/stick', INSTALL_LIMIT_MS);
+    await box.ssh('lineside update install /run/stick/broken.update && umount /run/stick', INSTALL_LIMIT_MS);
+    client.close();
+    http.close();
+    const { stderr } = await box.trySsh('systemctl reboot');
+    assert.doesNotMatch(stderr, /[Ff]ail/);
+    assert.equal(await box.ended(), 'reset');
     for (const left of [3, 2, 1, 0]) {
       assert.match(slots(), new RegExp(`good=b try=a left=${left}\nos_prefix=a/`));
       await box.start();
       assert.equal(await box.ended(), 'reset');
     }
     assert.match(slots(), /good=b try=- left=0\nos_prefix=b\/\n#failed=a/);
+    const onCard = readFromCard(box.card, 'lineside.toml').toString();
+    assert.ok(onCard.includes(CARD_COMMIT), 'the change of the box is on the card');
+    putOnCard(box.card, 'lineside.toml', onCard.replace(CARD_COMMIT, EDITED_COMMIT));
     say(`rollback: boot to ready in the good slot: ${(await powerOn()).toFixed(0)} s`);
     connect();
     await http.expect(200, 'GET', `/dictionaries/${DICTIONARY}`);
     assert.match(await box.ssh('cat /run/lineside-boot'), /^SLOT=b$[\s\S]*^FAILED=a$/m);
+    // A card that was edited overrides what the box had.
+    const { text } = await http.expect<Configuration>(200, 'GET', '/admin/configuration');
+    assert.ok(text.includes(EDITED_COMMIT), text);
   });
 
   it('is a new box after a factory reset, with the claim token on its card', async () => {

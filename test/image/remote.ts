@@ -1,6 +1,7 @@
 /** A technician's laptop: the box's interfaces over the network, with TLS and a token. */
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { Agent, type RequestOptions } from 'node:https';
 import { connect } from 'node:tls';
 import { CallCredentials, ChannelCredentials, credentials, Metadata } from '@grpc/grpc-js';
@@ -10,6 +11,8 @@ import type { QemuBox } from './box.ts';
 
 /** Under emulation a request may take seconds. */
 const REQUEST_LIMIT_MS = 120_000;
+/** Without a byte: a bundle is read three times before the answer. */
+const UPLOAD_LIMIT_MS = 600_000;
 
 /** PEM of the authority that the box shows, as a client gets it that only knows the fingerprint. */
 export function authorityOf({ ports }: QemuBox): Promise<string> {
@@ -51,19 +54,35 @@ export class HttpClient {
 
   /** Rejects where the connection breaks. */
   async send(method: string, path: string, body?: unknown): Promise<Answer> {
-    const more = { path: `/api/v1${path}`, method, headers: this.#headers, timeout: REQUEST_LIMIT_MS };
-    const sent = body === undefined ? undefined : JSON.stringify(body);
-    const { status, text } = await exchange({ ...this.#where, ...more }, sent);
+    return this.#exchange(method, path, body === undefined ? undefined : JSON.stringify(body));
+  }
+
+  async #exchange(method: string, path: string, body?: string | Uint8Array, more?: RequestOptions): Promise<Answer> {
+    const all = { path: `/api/v1${path}`, method, headers: this.#headers, timeout: REQUEST_LIMIT_MS, ...more };
+    const { status, text } = await exchange({ ...this.#where, ...all }, body);
     return { status, body: text };
   }
 
+  /** The answer to a file, which the box checks before it answers. */
+  async upload<T>(path: string, file: string): Promise<T> {
+    const headers = { ...this.#headers, 'content-type': 'application/octet-stream' };
+    return answered(
+      `PUT ${path}`,
+      200,
+      await this.#exchange('PUT', path, readFileSync(file), { headers, timeout: UPLOAD_LIMIT_MS }),
+    );
+  }
+
   async expect<T>(status: number, method: string, path: string, body?: unknown): Promise<T> {
-    const answer = await this.send(method, path, body);
-    assert.equal(answer.status, status, `${method} ${path}: ${answer.body}`);
-    return JSON.parse(answer.body) as T;
+    return answered(`${method} ${path}`, status, await this.send(method, path, body));
   }
 
   close(): void {
     this.#agent.destroy();
   }
+}
+
+function answered<T>(request: string, status: number, answer: Answer): T {
+  assert.equal(answer.status, status, `${request}: ${answer.body}`);
+  return (answer.body === '' ? undefined : JSON.parse(answer.body)) as T;
 }

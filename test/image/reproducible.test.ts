@@ -1,13 +1,21 @@
-/** Two builds of the image from the same inputs, at different times and places, are equal to the byte. */
+/** The built image: its size, and that two builds from the same inputs, at different times and places, are equal to the byte. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { it } from 'node:test';
 import { temporaryDirectory } from '../../src/shared/base/temporary.fixture.ts';
 import { builtImage, imageMissing } from './card.ts';
 
 const BUILD_LIMIT_MS = 600_000;
+
+/** Mebibytes: an upload of a bundle has to fit twice beside the data of a 2 GB card. */
+const ROOT_LIMIT_MIB = 145;
+
+it('has a root that fits, since image/keep lets in what a box uses', { skip: imageMissing() }, () => {
+  const mib = statSync(join(builtImage().parts, 'root.erofs')).size / 1024 / 1024;
+  assert.ok(mib <= ROOT_LIMIT_MIB, `${mib.toFixed(1)} MiB`);
+});
 
 it('builds the same image again from the same inputs', { skip: imageMissing() }, (t) => {
   const { image, updateKey } = builtImage();
