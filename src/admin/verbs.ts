@@ -218,7 +218,7 @@ export const verbs = {
     limitMs: 60_000,
     answer: 'nothing',
   }),
-  /** Answered before the box stops. */
+  /** The box stops some seconds after the answer. */
   'update.try': verb({
     args: nothing,
     program: 'lineside',

@@ -6,6 +6,9 @@ import { slotLines } from '../cli/output/box-reports.ts';
 import { LinesideError } from '../shared/base/errors.ts';
 import { reported, stateFileOption, tenths } from './progress.ts';
 
+/** systemd stops all services at once: before that the console and other clients have their answer. */
+const RESTART_DELAY_S = 5;
+
 export function addUpdateCommands(program: Command, shell: LocalShell, version: string): void {
   const { io } = shell;
   const update = program.command('update').description('the whole system of the card, in two slots with a way back');
@@ -81,10 +84,13 @@ function addSlotCommands(update: Command, io: LocalShell['io'], version: string)
       if (trying === null) throw new LinesideError('CONFLICT', 'no update waits to be tried');
       // Another start would use up one of its tries.
       if (trying === running) throw new LinesideError('CONFLICT', `slot ${running} is on trial already`);
-      const { status, stderr, error } = spawnSync('systemctl', ['--no-block', 'reboot'], { encoding: 'utf8' });
+      const timer = ['--quiet', '--collect', `--on-active=${RESTART_DELAY_S}`, '--timer-property=AccuracySec=100ms'];
+      const { status, stderr, error } = spawnSync('systemd-run', [...timer, 'systemctl', '--no-block', 'reboot'], {
+        encoding: 'utf8',
+      });
       if (status !== 0)
         throw new LinesideError('NOT_READY', `the box cannot be restarted: ${error?.message ?? stderr.trim()}`);
-      io.stdout.write(`the box restarts now, with slot ${trying}\n`);
+      io.stdout.write(`the box restarts in ${RESTART_DELAY_S} s, with slot ${trying}\n`);
     });
   update
     .command('status')

@@ -64,7 +64,7 @@ export function adminUpdateRoutes(routes: Routes, { admin }: RouteParts): void {
     description:
       'If it does not become healthy, the box returns to the slot that ran before. CONFLICT if no update waits.',
     problems: helped,
-    answer: { status: 204, what: 'It restarts now.' },
+    answer: { status: 204, what: 'It restarts in 5 s.' },
     handle: ({ authorization }) => admin.call('update.try', authorization, {}),
   });
 }
