@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createConnection, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -44,6 +44,7 @@ export class QemuBox {
   readonly publicKey: string;
   readonly #options: BoxOptions;
   #boots = 0;
+  #consoleFrom = 0;
   #child: ChildProcess | undefined;
   #ended: Promise<Ended> | undefined;
   #uart: Socket | undefined;
@@ -71,6 +72,7 @@ export class QemuBox {
   async start(extra: readonly string[] = []): Promise<void> {
     assert.ok(this.#child === undefined, 'the box is on');
     this.#boots += 1;
+    this.#consoleFrom = existsSync(this.#console) ? statSync(this.#console).size : 0;
     const prefix = /^os_prefix=(.*)\/ *$/m.exec(readFromCard(this.card, 'slot.txt').toString('latin1'))?.[1];
     assert.ok(prefix !== undefined, 'slot.txt names no slot');
     const [kernel, initrd] = [join(this.dir, 'vmlinuz'), join(this.dir, 'initrd')];
@@ -159,9 +161,13 @@ export class QemuBox {
     return join(this.dir, 'qemu.log');
   }
 
-  /** The end of what the kernel and systemd have shown, of all starts. */
+  /** What the kernel and systemd have shown since power-on. */
+  shown(): string {
+    return existsSync(this.#console) ? readFileSync(this.#console, 'latin1').slice(this.#consoleFrom) : '';
+  }
+
   #lastShown(): string {
-    return existsSync(this.#console) ? readFileSync(this.#console, 'latin1').slice(-2000) : '';
+    return this.shown().slice(-2000);
   }
 
   async plugUsb(): Promise<UsbAdapter> {

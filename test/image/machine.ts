@@ -59,27 +59,20 @@ const MINI_UART = { raspi3b: '0x3f215040', raspi4b: '0xfe215040' };
 const SCREEN = { address: 0x3c100000, width: 640, height: 480 };
 
 /**
- * A Raspberry Pi. To arm the emulated watchdog is an immediate reset, so systemd does not arm it here.
+ * A Raspberry Pi, without its network adapter, which is plugged in later: see startBoard. To arm the emulated watchdog is an
+ * immediate reset, so systemd does not arm it here. cdc_subset is a driver
+ * that takes the emulated network adapter before cdc_ether at some starts, and then the box does not answer.
  */
 export function board({ machine, tree, memoryMib }: BoardOptions): Machine {
   const memory = memoryMib === undefined ? '' : ` mem=${memoryMib}M`;
   const shown = `earlycon=bcm2835aux,mmio32,${MINI_UART[machine]} keep_bootcon loglevel=7`;
   return {
     emulator: () => inTree('qemu-system-aarch64', '-L', join(trixieTree(), 'usr/share/qemu')),
-    words: `${shown} mitigations=off systemd.watchdog_sec=0 module_blacklist=vc4${memory}`,
+    words: `${shown} mitigations=off systemd.watchdog_sec=0 module_blacklist=vc4,cdc_subset${memory}`,
     options(start) {
       const drive = start.drive === undefined ? [] : ['-drive', `${start.drive},if=sd,id=card`];
       const serial = ['-serial', 'chardev:uart', '-serial', 'chardev:console'];
-      return [
-        '-M',
-        machine,
-        ...serial,
-        ...drive,
-        '-device',
-        'usb-net,netdev=lan',
-        '-dtb',
-        deviceTree(start, machine, tree),
-      ];
+      return ['-M', machine, ...serial, ...drive, '-dtb', deviceTree(start, machine, tree)];
     },
   };
 }

@@ -1,0 +1,183 @@
+/** A new card on an emulated board: its first start, and what a board shows that QEMU's `virt` does not. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { newToken } from '../../src/shared/auth/tokens.ts';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { serial } from '../../src/shared/proto/services.ts';
+import type { Client } from '../e2e/daemon.ts';
+import { openPort, RX } from '../e2e/faults.ts';
+import { QemuBox } from './box.ts';
+import { writeCard } from './card.ts';
+import { type BoardOptions, board } from './machine.ts';
+import { grpcClient } from './remote.ts';
+
+const UART = '/dev/ttyAMA0';
+/** QEMU's boards take cards of a power of two. */
+const CARD_BYTES = 2 ** 31;
+const MOST_PLUGS = 5;
+const PLUG_LIMIT_MS = 90_000;
+const BUS_LIMIT_MS = 600_000;
+const PATIENCE_MS = 120_000;
+const BREAK_MS = 150;
+const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+
+export interface BootedBoard {
+  readonly box: QemuBox;
+  readonly client: Client;
+}
+
+type Say = (line: string) => void;
+
+/** `dir`: the box's own, empty. */
+export async function firstBoot(dir: string, options: BoardOptions, say: Say): Promise<BootedBoard> {
+  const card = join(dir, 'card.img');
+  const token = newToken();
+  const box = await QemuBox.create({ dir, card, machine: board(options) });
+  const roles = '["operator", "admin", "writer", "reader"]';
+  const setup = `[box]\nhostname = "pump-house-3"\n[ssh]\nkeys = ["${box.publicKey}"]\n[[token]]\nname = "laptop"\nroles = ${roles}\ntoken = "${token}"\n`;
+  writeCard(card, { 'setup.toml': setup }, CARD_BYTES);
+  try {
+    const seconds = await startBoard(box, say);
+    say(`${options.tree}: first boot to ready: ${seconds.toFixed(0)} s`);
+    const authority = await box.ssh('cat /etc/lineside/tls/ca.crt');
+    return { box, client: grpcClient(box, authority, token) };
+  } catch (error) {
+    await box.kill();
+    throw error;
+  }
+}
+
+/** Power on, until the box answers; the seconds of it. */
+async function startBoard(box: QemuBox, say: Say): Promise<number> {
+  const from = performance.now();
+  await box.start();
+  await plugNetwork(box, say);
+  await box.ready();
+  return (performance.now() - from) / 1000;
+}
+
+/**
+ * The emulated controller often loses a device that is there from power-on, and sometimes one that is plugged in: it is plugged
+ * in once the kernel has the bus, and again if it gets no address.
+ */
+async function plugNetwork(box: QemuBox, say: Say): Promise<void> {
+  await until('the kernel has the USB bus', () => box.shown().includes('new USB bus registered'), BUS_LIMIT_MS);
+  const adapter = { driver: 'usb-net', netdev: 'lan', bus: 'usb-bus.0', port: '1' };
+  for (let plugged = 1; ; plugged++) {
+    const id = `network${plugged}`;
+    const before = box.shown().length;
+    await box.control('device_add', { ...adapter, id });
+    const seen = (): string => box.shown().slice(before);
+    await until(
+      'the kernel has seen the adapter',
+      () => /register 'cdc_ether'|unable to enumerate USB device/.test(seen()),
+      PLUG_LIMIT_MS,
+    ).catch(() => undefined);
+    if (seen().includes("register 'cdc_ether'")) return;
+    say(`network adapter: not seen when plugged in ${plugged} times`);
+    assert.ok(plugged < MOST_PLUGS, box.shown().slice(-2000));
+    await box.control('device_del', { id });
+    await sleep(1000);
+  }
+}
+
+/** Bytes both ways and a break both ways, each exactly; before it the box has put nothing on the line. */
+export async function tryFieldLine({ box, client }: BootedBoard): Promise<void> {
+  assert.deepEqual(box.uartReceived(), Buffer.alloc(0), 'bytes on the field line before the first send');
+  await openPort(client, UART);
+  const { status } = await client.serial.sendPacket({ payload: ALL_BYTES });
+  assert.equal(status, serial.StatusCode.OK);
+  await until('the packet on the wire', () => box.uartReceived().length >= ALL_BYTES.length, PATIENCE_MS);
+  assert.deepEqual(box.uartReceived(), ALL_BYTES);
+  box.uartSend(ALL_BYTES);
+  await until('the answer in the log', async () => (await received(client)).length >= ALL_BYTES.length, PATIENCE_MS);
+  assert.deepEqual(await received(client), ALL_BYTES);
+  const breaks = async (): Promise<number> => (await client.line.getStatus({})).kernel?.brk ?? 0;
+  const before = await breaks();
+  await box.control('chardev-send-break', { id: 'uart' });
+  await until('the break is counted', async () => (await breaks()) === before + 1, PATIENCE_MS);
+  await box.watchUart(true);
+  await client.line.sendBreak({ durationMs: BREAK_MS });
+  await box.watchUart(false);
+  const acts = box.uartActs().filter(({ what }) => what.startsWith('break'));
+  assert.deepEqual(
+    acts.map(({ what }) => what),
+    ['break', 'break ends'],
+  );
+  const lasted = (acts[1]?.atMs ?? 0) - (acts[0]?.atMs ?? 0);
+  assert.ok(lasted > BREAK_MS - 10, `a break of ${lasted} ms`);
+}
+
+/** Everything received that the log holds. */
+async function received(client: Client): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const { entries } of client.line.readLog({ dirs: [RX] }))
+    for (const { entry } of entries) parts.push(Uint8Array.from(entry?.rawData ?? []));
+  return Buffer.concat(parts);
+}
+
+/** The text of the box's screen, a line for each row, once the picture was found to show just that. */
+export async function screenText(box: QemuBox): Promise<string> {
+  const [rows = 0, columns = 0] = (await box.ssh('stty size </dev/tty1')).split(' ').map(Number);
+  const file = join(box.dir, 'screen.ppm');
+  const read = (): Promise<string> => box.ssh('cat /dev/vcs1');
+  let text = await read();
+  for (;;) {
+    await box.control('screendump', { filename: file });
+    const now = await read();
+    // Else it was written meanwhile.
+    if (now === text) break;
+    text = now;
+  }
+  assertShows(readFileSync(file), text, { rows, columns });
+  return Array.from({ length: rows }, (_, row) => text.slice(row * columns, (row + 1) * columns).trimEnd()).join('\n');
+}
+
+/** Each character looks the same wherever it stands, and no two look alike: so the picture is that of the text. */
+function assertShows(
+  ppm: Buffer,
+  text: string,
+  { rows, columns }: { readonly rows: number; readonly columns: number },
+) {
+  const [head, width = '', height = ''] = /^P6\n(\d+) (\d+)\n255\n/.exec(ppm.toString('latin1', 0, 64)) ?? [];
+  assert.ok(head !== undefined, 'no picture');
+  const [cellWidth, cellHeight] = [Math.floor(Number(width) / columns), Math.floor(Number(height) / rows)];
+  const looks = new Map<string, string>();
+  for (let cell = 0; cell < rows * columns; cell++) {
+    const [x, y] = [(cell % columns) * cellWidth, Math.floor(cell / columns) * cellHeight];
+    const lines = Array.from({ length: cellHeight }, (_, line): string => {
+      const at: number = head.length + 3 * ((y + line) * Number(width) + x);
+      return ppm.toString('hex', at, at + 3 * cellWidth);
+    });
+    const look: string = lines.join();
+    const char = text[cell] ?? ' ';
+    assert.equal(
+      looks.get(char) ?? look,
+      look,
+      `${JSON.stringify(char)} in row ${Math.floor(cell / columns)} is not shown`,
+    );
+    looks.set(char, look);
+  }
+  assert.ok(looks.size > 20, 'next to nothing is shown');
+  assert.equal(new Set(looks.values()).size, looks.size, 'two characters look alike');
+}
+
+interface Memory {
+  readonly totalMb: number;
+  readonly availableMb: number;
+  readonly lineMb: number;
+  readonly hubMb: number;
+}
+
+/** Resident memory of both services, and what the kernel has left. */
+export async function memoryOf(box: QemuBox): Promise<Memory> {
+  const figures = await box.ssh(
+    "awk '/^Mem(Total|Available)/ { print $2 }' /proc/meminfo; for u in lineside lineside-hub; do awk '/^VmRSS/ { print $2 }' /proc/$(systemctl show -P MainPID $u)/status; done",
+  );
+  const [totalMb = 0, availableMb = 0, lineMb = 0, hubMb = 0] = figures
+    .split('\n')
+    .map((kib) => Math.round(Number(kib) / 1024));
+  return { totalMb, availableMb, lineMb, hubMb };
+}

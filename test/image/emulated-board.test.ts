@@ -1,0 +1,48 @@
+/**
+ * The card's first start on an emulated Raspberry Pi with the device tree of a Zero 2 W and its memory.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { type BootedBoard, firstBoot, memoryOf, screenText, tryFieldLine } from './board-life.ts';
+import { imageMissing } from './card.ts';
+
+/** 512 MB, less what the firmware keeps for the graphics processor. */
+const MEMORY_MIB = 448;
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+
+describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing() }, () => {
+  const dir = mkdtempSync(join(tmpdir(), 'lineside-board-'));
+  let booted: BootedBoard;
+
+  before(async () => {
+    booted = await firstBoot(dir, { machine: 'raspi3b', tree: 'bcm2837-rpi-zero-2-w', memoryMib: MEMORY_MIB }, say);
+  });
+  after(async () => {
+    booted?.client.close();
+    await booted?.box.kill();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  it('has nothing on the field line from power-on, then exactly what is sent, both ways, and a break', () =>
+    tryFieldLine(booted));
+
+  it('shows on its screen who it is', async () => {
+    assert.equal(await booted.box.ssh("tr -d '\\0' </proc/device-tree/model"), 'Raspberry Pi Zero 2 W');
+    const shown = await screenText(booted.box);
+    const fingerprint = await booted.box.ssh('openssl x509 -in /etc/lineside/tls/ca.crt -noout -fingerprint -sha256');
+    assert.ok(shown.replaceAll(/\s/g, '').includes(fingerprint.split('=')[1] ?? 'none'), shown);
+    assert.match(shown, /pump-house-3/);
+    assert.match(shown, /^ {2}lineside-hub +.*\bactive\b/m);
+  });
+
+  it('has room for both services in the memory of the smallest board', async () => {
+    const memory = await memoryOf(booted.box);
+    say(`memory: ${JSON.stringify(memory)}`);
+    assert.ok(memory.totalMb < MEMORY_MIB);
+    assert.ok(memory.availableMb > memory.totalMb / 4, 'less than a quarter is left');
+    assert.equal(await booted.box.ssh('journalctl -k --grep "Out of memory" --no-pager -q || true'), '');
+  });
+});
