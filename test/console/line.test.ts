@@ -427,6 +427,37 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees(new RegExp(`^${lastId} entries`, 'm'), 'dialog [role=status]');
   });
 
+  test('an export goes piece by piece into the file that was chosen; a dialog that is cancelled writes nothing and says nothing', async () => {
+    for (const text of ['PICKED 1\n', 'PICKED 2\n']) await put(text);
+    const opened = await product.enter('watcher');
+    await opened.page.evaluate(replacePicker);
+    await opened.fill('Search', 'PICKED');
+    await rowCount(opened, 2);
+    await opened.click('button', 'Export…');
+    await opened.choose('Format', 'raw');
+    await opened.click('button', 'Export');
+    await until('the dialog is cancelled', async () => (await pickedFiles(opened)).cancelled === 1, LIMIT_MS);
+    await opened.find('button', 'Export');
+    assert.deepEqual(await opened.texts('dialog :is([role=status], [role=alert], progress)'), []);
+    await opened.click('button', 'Export');
+    await opened.sees(/2 entries \(18 B\) are in chosen-lineside-.*-all\.bin\./, 'dialog');
+    // Without an entry the file stays as it was.
+    await opened.click('button', 'Close');
+    await opened.fill('Search', 'PICKED 3');
+    await opened.click('button', 'Export…');
+    await opened.choose('Format', 'text');
+    await opened.click('button', 'Export');
+    await opened.sees('No entry of the log matches. Nothing was written.', 'dialog');
+    const { files } = await pickedFiles(opened);
+    assert.deepEqual(
+      files.map(([name, text]) => [name.replace(/lineside-.*-/, ''), text]),
+      [
+        ['chosen-all.bin', 'PICKED 1\nPICKED 2\n'],
+        ['chosen-all.txt', 'what it had before'],
+      ],
+    );
+  });
+
   test('text, search, pause and the end that is followed are kept while another view is shown', async () => {
     const opened = await product.enter('technician');
     await put('kept on the screen');
@@ -616,6 +647,41 @@ describe('the console: the line', { skip: browserMissing }, () => {
 
 function expectedText(i: number): string {
   return i < 20 ? `before ${i}` : i < 40 ? `while it is down ${i - 20}` : `after ${i - 40}`;
+}
+
+interface Picked {
+  cancelled: number;
+  readonly handles: FileSystemFileHandle[];
+}
+
+/**
+ * Runs in the page. The browser's own dialog for files needs a person: in its place, one that is cancelled first, and then gives files of
+ * the page's private storage, which are written in the same way.
+ */
+function replacePicker(): void {
+  const picked: Picked = { cancelled: 0, handles: [] };
+  const showSaveFilePicker = async ({ suggestedName }: { suggestedName: string }): Promise<FileSystemFileHandle> => {
+    if (picked.cancelled === 0) {
+      picked.cancelled = 1;
+      throw new DOMException('The user aborted a request.', 'AbortError');
+    }
+    const folder = await navigator.storage.getDirectory();
+    const handle = await folder.getFileHandle(`chosen-${suggestedName}`, { create: true });
+    const before = await handle.createWritable();
+    await before.write('what it had before');
+    await before.close();
+    picked.handles.push(handle);
+    return handle;
+  };
+  Object.assign(globalThis, { picked, showSaveFilePicker });
+}
+
+function pickedFiles({ page }: Opened): Promise<{ cancelled: number; files: (readonly [string, string])[] }> {
+  return page.evaluate(async () => {
+    const { picked } = globalThis as unknown as { picked: Picked };
+    const read = async (one: FileSystemFileHandle) => [one.name, await (await one.getFile()).text()] as const;
+    return { cancelled: picked.cancelled, files: await Promise.all(picked.handles.map(read)) };
+  });
 }
 
 /** What is shown in green, in words. */
