@@ -95,8 +95,8 @@ function Cell<T>({ column, item }: { column: Column<T>; item: T }): JSX.Element 
   // The space is for text that is copied from cells in one line.
   return (
     <td data-head={head} class={(isNumber && 'number') || (isWord && 'word')}>
-      {!isEmpty && ' '}
       {value}
+      {!isEmpty && ' '}
     </td>
   );
 }
