@@ -31,6 +31,8 @@ describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing()
 
   it('shows on its screen who it is', async () => {
     assert.equal(await booted.box.ssh("tr -d '\\0' </proc/device-tree/model"), 'Raspberry Pi Zero 2 W');
+    // The page is written twice a minute.
+    await booted.box.until('the hub is active on the screen', "grep -aqE 'lineside-hub .*\\bactive' /dev/vcs1");
     const shown = await screenText(booted.box);
     const fingerprint = await booted.box.ssh('openssl x509 -in /etc/lineside/tls/ca.crt -noout -fingerprint -sha256');
     assert.ok(shown.replaceAll(/\s/g, '').includes(fingerprint.split('=')[1] ?? 'none'), shown);
