@@ -1,6 +1,6 @@
 /**
- * A card with two slots, for the helper alone: in a mount namespace of its own it sees a boot partition, the key of updates, and a
- * systemctl that starts the units' own command lines. Needs root.
+ * A card with two slots, for the helper alone: in a mount namespace of its own it sees a boot partition, the key of updates, and
+ * systemd's programs, of which systemctl starts the units' own command lines. Needs root.
  */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,6 +28,10 @@ export function makeCard(stateDir: string, workDir: string, configFile: string):
   mkdirSync(at('lib/lineside'), { recursive: true });
   mkdirSync(at('bin'));
   for (const name of ['board', 'update.pub']) cpSync(box.at(name), at('lib/lineside', name));
+  // At once, instead of after its delay.
+  writeFileSync(at('bin/systemd-run'), '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n', {
+    mode: 0o755,
+  });
   writeFileSync(at('bin/systemctl'), systemctl(at('calls'), stateDir, workDir, configFile), { mode: 0o755 });
   const mounts = [
     'mount -t tmpfs tmpfs /run',
