@@ -28,7 +28,8 @@ async function shown(t: TestContext, script: string, commands: Readonly<Record<s
 }
 
 test('a status line cannot move about the screen, nor write over the fingerprint', async (t) => {
-  const systemctl = "printf 'active\\nopen \\033[2J\\033[HFingerprint\\302\\2331m\\n'";
+  const text = "printf 'open \\033[2J\\033[HFingerprint\\302\\2331m\\n'";
+  const systemctl = `case "$*" in *StatusText*) ${text};; *ActiveState*) echo active;; esac`;
   assert.match(
     await shown(t, script, { systemctl, ip: 'true' }),
     /\n  lineside-hub   active: open \[2J\[HFingerprint1m\n/,
@@ -46,7 +47,8 @@ test('shows each address on a line of its own, without the words of the kernel, 
     }),
   );
   const text = script.replace('/run/lineside-console/issue', issue);
-  const page = (ip: string) => shown(t, text, { systemctl: "printf 'inactive\\n\\n'", ip });
+  const page = (ip: string) =>
+    shown(t, text, { systemctl: 'case "$*" in *ActiveState*) echo inactive;; *) echo;; esac', ip });
   const link = 'printf "eth0 UP 169.254.7.9/16 \\n"';
   const global = `printf "eth0             UP             192.0.2.15/24 metric 1024 fd00::5054:ff:fe12:3456/64 \\nwlan0            UP             10.1.2.3/8 \\n"`;
   assert.match(
