@@ -52,6 +52,7 @@ describe('the console: the other views', { skip: browserMissing }, () => {
       state: 'delivered',
       occurredAt: '2026-11-22T10:00:00.000000Z',
       events: 1,
+      firstEvent: null,
       attempts: 1,
       nextAttemptInSeconds: null,
       endedAt: null,
