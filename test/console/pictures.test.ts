@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
@@ -49,6 +49,22 @@ const pictures: Readonly<Record<string, Picture>> = {
   health: { place: '#/health', text: 'Received bytes' },
 };
 
+/** Not of the documentation. */
+const REVIEW = join(ROOT, '.cache/pictures');
+const SETTLE_MS = 1_200;
+const places = [
+  'line',
+  'health',
+  'delivery/outbox',
+  'delivery/webhooks',
+  'delivery/subscriptions',
+  'data',
+  'data/pumps',
+  'data/pumps/P-101',
+  'box',
+  'admin',
+];
+
 if (isWritten)
   describe('the pictures of the console', { skip: browserMissing }, () => {
     let product: Product;
@@ -80,6 +96,22 @@ if (isWritten)
         writeFileSync(fileOf(name), png);
       }
       writeFileSync(HASH_FILE, `${pageHash()}\n`);
+    });
+
+    test('of every view in both sizes and both colour schemes are taken for who judges them', async () => {
+      mkdirSync(REVIEW, { recursive: true });
+      for (const [size, options] of Object.entries({ desk, phone })) {
+        for (const scheme of ['light', 'dark']) {
+          const opened = await product.enter('chief', '', { ...options, dark: scheme === 'dark' });
+          for (const place of places) {
+            await opened.show(`#/${place}`);
+            await delay(SETTLE_MS);
+            const png = await opened.page.screenshot({ type: 'png', fullPage: true });
+            writeFileSync(join(REVIEW, `${place.replaceAll('/', '-')}-${size}-${scheme}.png`), png);
+          }
+          await closePages();
+        }
+      }
     });
   });
 else
