@@ -3,7 +3,7 @@
  * Each box gets a token of its own; the card has its hash alone.
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken } from '../../shared/auth/tokens.ts';
 import { csvRows, separatorOf } from '../../shared/base/csv.ts';
@@ -116,15 +116,24 @@ export function writeCards({ from, setup, lineside, output }: CardsOptions): rea
         hint: 'A second token would be made: leave these boxes out of the list, or name another directory.',
       });
     for (const { name, token, files } of cards) {
-      mkdirSync(join(output, name), { mode: 0o700 });
-      for (const [file, text] of Object.entries(files)) writeFileSync(join(output, name, file), text, { mode: 0o600 });
-      writeFileSync(join(output, name, 'token.txt'), `${token}\n`, { mode: 0o600 });
+      writeCard(join(output, name), { ...files, 'token.txt': `${token}\n` });
     }
   } catch (error) {
     if (error instanceof LinesideError) throw error;
     throw new LinesideError('STORAGE_FAILED', `cannot write to ${output}: ${systemCode(error) || messageOf(error)}`);
   }
   return cards.map(({ name }) => name);
+}
+
+/** Whole, or not there: a card without its token.txt would be of no use. */
+function writeCard(dir: string, files: Readonly<Record<string, string>>): void {
+  mkdirSync(dir, { mode: 0o700 });
+  try {
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(dir, file), text, { mode: 0o600 });
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
 }
 
 function readFile(path: string): string {

@@ -170,6 +170,13 @@ describe('fleet run', () => {
     for (const box of ['p5', 'p6']) await run(['profile', 'remove', box], { env });
   });
 
+  it('begins no further box when its report cannot be written, and ends when nothing runs', async () => {
+    const { status, stderr } = await fleet('--all', '--report', files.at('missing/report.json'), '--', 'doctor');
+    assert.notEqual(status, 0);
+    assert.match(stderr, /cannot write .*report\.json: there is no such file or directory/);
+    assert.deepEqual(asked, ['p1']);
+  });
+
   it('ends what runs, and begins no more, on Ctrl-C', async () => {
     held.set('p1', () => undefined);
     const report = files.at('stopped.json');

@@ -110,7 +110,8 @@ async function runOver(call: Call<FleetOptions>, run: RunLine): Promise<number> 
     await call.err.write(`${counted(chosen.length - boxes.length, 'box', 'boxes')} of the report are done already\n`);
   const view = new View(call, boxes);
   const { canaries = 1, parallel = 8, stopAfter = 1, wave = boxes.length } = given;
-  await runFleet({ boxes, canaries, waveSize: Math.max(1, wave), parallel, stopAfter }, call.stop, async (box) => {
+  const broken = new AbortController();
+  const over = async (box: string): Promise<boolean> => {
     const startMs = io.clock.monoMs();
     await view.begun(box);
     const captured = new Captured(io, call.stop, (note) => view.note(box, note));
@@ -122,7 +123,16 @@ async function runOver(call: Call<FleetOptions>, run: RunLine): Promise<number> 
     report.add(box, ended);
     await view.ended(box, ended);
     return state === 'done';
-  });
+  };
+  const plan = { boxes, canaries, waveSize: Math.max(1, wave), parallel, stopAfter };
+  await runFleet(plan, AbortSignal.any([call.stop, broken.signal]), (box) =>
+    over(box).catch((error: unknown) => {
+      // The report cannot be written, or nobody reads the output: what runs goes on to its end, and no further box is begun.
+      broken.abort(error);
+      return false;
+    }),
+  );
+  broken.signal.throwIfAborted();
   await view.close();
   call.stop.throwIfAborted();
   return view.failed === 0 && view.waiting === 0 ? exitStatus.ok : exitStatus.refused;
@@ -196,6 +206,7 @@ class Captured {
       }),
       onSignal: (signal: StopSignal, heard) => {
         if (signal !== 'SIGINT') return () => undefined;
+        if (stop.aborted) queueMicrotask(heard);
         stop.addEventListener('abort', heard, { once: true });
         return () => stop.removeEventListener('abort', heard);
       },

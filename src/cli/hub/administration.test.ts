@@ -243,7 +243,8 @@ describe('box update', () => {
         slots({ version: '1.3.0', running: 'b', onTrial: true, ...waiting }),
         slots({ version: '1.3.0', running: 'b', good: 'b' }),
       ),
-      'POST update/try': nothing,
+      // Its unit has not ended yet.
+      'POST update/try': inTurn(json({ code: 'CONFLICT', detail: 'an update is being installed' }, 409), nothing),
     };
     const words = ['box', 'update', 'install', files.file('new.update', 'bundle'), '--restart'];
     const { status, stdout, stderr } = await run(words, { httpSocket, clock });

@@ -29,6 +29,8 @@ const WORK_EVERY_MS = 1_000;
 const TRIAL_EVERY_MS = 10_000;
 /** Three tries, and the start of the slot of before. */
 const TRIAL_LIMIT_MS = 1_800_000;
+/** The unit of an install ends after it has said that it is done; until then the box refuses to restart. */
+const UNIT_END_MS = 30_000;
 const MAX_TEXT_BYTES = 64 * 1_024;
 
 const force = option('--force', 'replace the file if it exists');
@@ -369,7 +371,7 @@ async function work(
 async function tryUpdate(call: Call<object>, hub: Hub): Promise<number> {
   const path = apiPath('admin', 'update');
   const slot = new Fields(await hub.get(path), 'the state').textOr('trying', undefined);
-  await hub.write('POST', apiPath('admin', 'update', 'try'), {}, {});
+  await begunTrial(call, hub, slot === undefined ? 0 : UNIT_END_MS);
   await report(call, 'the box restarts with the update');
   const state = await untilKnown(call, TRIAL_LIMIT_MS, TRIAL_EVERY_MS, async () => {
     const now = new Fields(await hub.get(path), 'the state');
@@ -381,6 +383,21 @@ async function tryUpdate(call: Call<object>, hub: Hub): Promise<number> {
     return call.print({ version, slot, kept: true }, `the box keeps lineside ${version} in slot ${slot}`);
   const why = `the update in slot ${slot} did not become healthy: the box returned to slot ${safeText(state.text('good'))}`;
   throw new CliFailure('refused', 'ROLLED_BACK', why, { next: 'Look into a support bundle of the box.' });
+}
+
+async function begunTrial(call: Call<object>, hub: Hub, limitMs: number): Promise<void> {
+  const { clock } = call.io;
+  for (const untilMs = clock.monoMs() + limitMs; ; ) {
+    try {
+      await hub.write('POST', apiPath('admin', 'update', 'try'), {}, {});
+      return;
+    } catch (error) {
+      const isEarly = error instanceof CliFailure && error.code === 'CONFLICT';
+      if (!isEarly || clock.monoMs() >= untilMs) throw error;
+    }
+    await pause(clock, WORK_EVERY_MS, call.stop);
+    call.stop.throwIfAborted();
+  }
 }
 
 /** Asks until there is an answer. A box that restarts cannot be reached for a while, and refuses what it is not ready for. */
