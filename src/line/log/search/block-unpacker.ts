@@ -1,7 +1,8 @@
 /** Unpacks many small blocks at a quarter of what Node's own call costs for each. */
 import { constants, createInflateRaw } from 'node:zlib';
-import { columnBytes, columnsIn, deflated, givenTime, type StoredBlock } from '../../../shared/base/log-block.ts';
+import { columnBytes, columnsIn, deflated, givenTime } from '../../../shared/base/log-block.ts';
 import { fromHalves, type Uint64 } from '../entry.ts';
+import type { QueuedBlock } from './store-reader.ts';
 
 /** What Node's stream of zlib works with: no public interface, so a new Node needs a look here (Node is pinned, and the tests read each block). */
 interface Engine {
@@ -47,8 +48,16 @@ export class BlockEntries {
     return (this.#octet(i) & givenTime) !== 0;
   }
 
+  high(i: number): number {
+    return this.#words[i] ?? 0;
+  }
+
+  low(i: number): number {
+    return this.#words[this.count + i] ?? 0;
+  }
+
   stampedMs(i: number): Uint64 {
-    return fromHalves(this.#words[i] ?? 0, this.#words[this.count + i] ?? 0);
+    return fromHalves(this.high(i), this.low(i));
   }
 
   dataLength(i: number): number {
@@ -64,12 +73,6 @@ export class BlockEntries {
     let sum = 0;
     for (let at = 2 * this.count; at < 4 * this.count; at++) sum += this.#words[at] ?? 0;
     return sum === bytes;
-  }
-
-  /** For longer than until the next block is unpacked. */
-  kept(): BlockEntries {
-    const dirs = this.#dirs.slice(this.#dirsAt, this.#dirsAt + this.count);
-    return new BlockEntries(this.count, this.#words.slice(0, 4 * this.count), dirs, 0);
   }
 
   #octet(i: number): number {
@@ -99,21 +102,21 @@ export class BlockUnpacker {
   }
 
   /** Throws DamagedError. */
-  unpack(block: StoredBlock): Unpacked {
+  unpack(block: QueuedBlock): Unpacked {
     const unpacked = this.#unpacked(block);
     if (unpacked !== undefined) return unpacked;
-    const { body, columns } = columnsIn(block);
+    const { body, columns } = columnsIn({ ...block, body: block.bodies.subarray(block.from, block.to) });
     const words = new Uint32Array(body, 0, 4 * block.entries);
     return { entries: new BlockEntries(block.entries, words, columns.dirs, 0), bytes: columns.bytes, from: 0 };
   }
 
   /** undefined: not a plain case, or damaged. */
-  #unpacked({ entries: count, codec, body, given }: StoredBlock): Unpacked | undefined {
-    if (codec !== deflated || (given !== null && given.length > 0)) return undefined;
+  #unpacked({ entries: count, codec, bodies, from: bodyFrom, to, given }: QueuedBlock): Unpacked | undefined {
+    if (codec !== deflated || given !== null) return undefined;
     const { _handle: handle, _writeState: state } = this.#engine;
     this.#isFailed = false;
     handle.reset();
-    handle.writeSync(constants.Z_FINISH, body, 0, body.length, this.#room, 0, roomBytes);
+    handle.writeSync(constants.Z_FINISH, bodies, bodyFrom, to - bodyFrom, this.#room, 0, roomBytes);
     const [roomLeft = 0, inputLeft = 0] = state;
     const from = count * columnBytes;
     const bytes = roomBytes - roomLeft - from;

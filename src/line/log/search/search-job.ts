@@ -1,12 +1,11 @@
 /** A search on its way through the stored log, in steps: the thread of searches runs them, the line's thread asks for each. */
 import { systemClock } from '../../../shared/base/clock.ts';
-import type { StoredBlock } from '../../../shared/base/log-block.ts';
 import { type Direction, type EntryClock, RX, TX, type Uint64 } from '../entry.ts';
 import { type Filter, matcher } from '../packed.ts';
 import { correct } from '../segments.ts';
 import { type BlockEntries, BlockUnpacker } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
-import { BlockQueue, reachEntries, StoreReader } from './store-reader.ts';
+import { BlockQueue, type QueuedBlock, reachEntries, StoreReader } from './store-reader.ts';
 import { SearchWindow, type WindowMatch } from './window.ts';
 
 export interface SearchQuery extends Filter {
@@ -121,21 +120,16 @@ export class SearchJob {
   }
 
   /** In runs of entries of one direction whose data follow each other. */
-  #searchBlock(block: StoredBlock): void {
+  #searchBlock(block: QueuedBlock): void {
     const { entries, bytes, from } = this.#unpacker.unpack(block);
     const count = Math.min(entries.count, this.#query.upTo - block.first + 1);
-    let kept: BlockEntries | undefined;
     let at = from;
     let run = { dir: 0, first: 0, from };
     const endRun = (next: number, dir: number): void => {
       const window = next > run.first && at > run.from ? this.#directionOf(run.dir)?.window : undefined;
-      if (window !== undefined) {
-        kept ??= entries.kept();
-        window.add(
-          { entries: kept, firstId: block.first + run.first, first: run.first, from: run.from, to: at },
-          bytes,
-        );
-      }
+      const { first, from: runFrom } = run;
+      const count = next - first;
+      window?.add({ entries, firstId: block.first + first, first, count, from: runFrom, to: at }, bytes);
       run = { dir, first: next, from: at };
     };
     for (let i = 0; i < count; i++) {

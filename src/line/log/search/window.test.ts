@@ -30,7 +30,7 @@ function searched(pattern: Pattern, list: readonly { data: number[]; searches: b
   const packed = new BlockEntries(entries.length, new Uint32Array(buffer, block.offset, 4 * entries.length), dirs, 0);
   let at = 0;
   for (const [i, { data, searches }] of list.entries()) {
-    window.add({ entries: packed, firstId: i + 1, first: i, from: at, to: at + data.length }, bytes);
+    window.add({ entries: packed, firstId: i + 1, first: i, count: 1, from: at, to: at + data.length }, bytes);
     at += data.length;
     if (searches) window.search(false);
   }

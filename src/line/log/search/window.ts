@@ -2,7 +2,7 @@
  * The bytes of one direction as a search needs them: what entries hold, one after the other, as much of it as a match may
  * still begin in. Pure.
  */
-import type { Uint64 } from '../entry.ts';
+import { fromHalves, type Uint64 } from '../entry.ts';
 import type { BlockEntries } from './block-unpacker.ts';
 import type { Finder } from './pattern.ts';
 
@@ -25,6 +25,7 @@ export interface Run {
   /** The first entry: its id, and its place in the block. */
   readonly firstId: number;
   readonly first: number;
+  readonly count: number;
   /** Of their data in the bytes of the block. */
   readonly from: number;
   readonly to: number;
@@ -43,8 +44,7 @@ export class SearchWindow {
   /** Bytes whose matches do not wait any more. */
   #settled = 0;
   #isStopped = false;
-  /** Where each begins, which for the first may be before the bytes. */
-  #runs: { readonly run: Run; readonly at: number }[] = [];
+  readonly #entries = new PlacedEntries();
 
   /** `found`: false when no more are wanted. */
   constructor(finder: Finder, found: (match: WindowMatch) => boolean) {
@@ -56,7 +56,7 @@ export class SearchWindow {
   get waitingId(): number | undefined {
     const from = Math.max(this.#from, this.#settled);
     if (!this.#finder.waits || this.#isStopped || from >= this.#length) return undefined;
-    return this.#entryAt(from).id;
+    return this.#entries.id(this.#entries.indexAt(from));
   }
 
   /** `bytes`: of the block, which are not needed afterwards. */
@@ -65,7 +65,7 @@ export class SearchWindow {
     const end = this.#length + run.to - run.from;
     if (end > this.#bytes.length) this.#grow(end);
     bytes.copy(this.#bytes, this.#length, run.from, run.to);
-    this.#runs.push({ run, at: this.#length });
+    this.#entries.add(run, this.#length);
     this.#length = end;
     if (this.#length >= this.#finder.windowBytes) this.search(false);
   }
@@ -104,53 +104,107 @@ export class SearchWindow {
     this.#length = 0;
     this.#from = 0;
     this.#settled = 0;
-    this.#runs = [];
+    this.#entries.clear();
   }
 
   /** One byte before the next search stays: an expression may look at it. */
   #dropBefore(at: number): void {
     if (at === 0) return;
     this.#bytes.copy(this.#bytes, 0, at, this.#length);
-    this.#runs = this.#runs.slice(this.#indexAt(at)).map((one) => ({ run: one.run, at: one.at - at }));
+    this.#entries.dropBefore(at);
     this.#length -= at;
     this.#from -= at;
     this.#settled = Math.max(0, this.#settled - at);
   }
 
   #match(start: number, end: number): WindowMatch {
-    const { id, offset, entries, i } = this.#entryAt(start);
+    const first = this.#entries.indexAt(start);
     return {
-      entryId: id,
-      offset,
+      entryId: this.#entries.id(first),
+      offset: start - this.#entries.place(first),
       length: end - start,
-      throughId: this.#entryAt(end - 1).id,
-      stampedMs: entries.stampedMs(i),
-      isGiven: entries.isGiven(i),
+      throughId: this.#entries.id(this.#entries.indexAt(end - 1)),
+      stampedMs: this.#entries.stampedMs(first),
+      isGiven: this.#entries.isGiven(first),
     };
   }
+}
 
-  /** The entry of a byte. */
-  #entryAt(at: number) {
-    const found = this.#runs[this.#indexAt(at)];
-    if (found === undefined) throw new Error(`no entry at byte ${at}`);
-    const { entries, first, firstId } = found.run;
-    let offset = at - found.at;
-    let i = first;
-    for (let length = entries.dataLength(i); offset >= length; length = entries.dataLength(i)) {
-      offset -= length;
-      i++;
+/** Of an entry in the array of PlacedEntries. */
+const [idColumn, placeColumn, highColumn, lowColumn, givenColumn, columns] = [0, 1, 2, 3, 4, 5] as const;
+
+/** The entries of a window, by where each begins in it: in one array, as objects for each block outlive garbage collections. */
+class PlacedEntries {
+  #rows = new Float64Array(columns * 256);
+  #count = 0;
+
+  add({ entries, firstId, first, count }: Run, at: number): void {
+    if (columns * (this.#count + count) > this.#rows.length) this.#grow(count);
+    let row = columns * this.#count;
+    let place = at;
+    for (let i = first; i < first + count; i++) {
+      const length = entries.dataLength(i);
+      if (length === 0) continue;
+      this.#rows[row + idColumn] = firstId + i - first;
+      this.#rows[row + placeColumn] = place;
+      this.#rows[row + highColumn] = entries.high(i);
+      this.#rows[row + lowColumn] = entries.low(i);
+      this.#rows[row + givenColumn] = entries.isGiven(i) ? 1 : 0;
+      row += columns;
+      place += length;
     }
-    return { id: firstId + i - first, offset, entries, i };
+    this.#count = row / columns;
   }
 
-  /** The last run that begins at or before the byte. */
-  #indexAt(at: number): number {
-    let [from, to] = [0, this.#runs.length];
+  id(i: number): number {
+    return this.#number(i, idColumn);
+  }
+
+  /** Of its first byte; of the first entry it may be before the window. */
+  place(i: number): number {
+    return this.#number(i, placeColumn);
+  }
+
+  stampedMs(i: number): Uint64 {
+    return fromHalves(this.#number(i, highColumn), this.#number(i, lowColumn));
+  }
+
+  isGiven(i: number): boolean {
+    return this.#number(i, givenColumn) === 1;
+  }
+
+  /** The entry of the byte: the last that begins at it or before. */
+  indexAt(at: number): number {
+    let [from, to] = [0, this.#count];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if ((this.#runs[middle]?.at ?? 0) <= at) from = middle + 1;
+      if (this.place(middle) <= at) from = middle + 1;
       else to = middle;
     }
     return from - 1;
+  }
+
+  /** The byte at `at` becomes the first one of the window. */
+  dropBefore(at: number): void {
+    const dropped = this.indexAt(at);
+    this.#rows.copyWithin(0, columns * dropped, columns * this.#count);
+    this.#count -= dropped;
+    for (let row = 0; row < columns * this.#count; row += columns) {
+      this.#rows[row + placeColumn] = (this.#rows[row + placeColumn] ?? 0) - at;
+    }
+  }
+
+  clear(): void {
+    this.#count = 0;
+  }
+
+  #number(i: number, column: number): number {
+    return this.#rows[columns * i + column] ?? 0;
+  }
+
+  #grow(count: number): void {
+    const larger = new Float64Array(Math.max(2 * this.#rows.length, columns * (this.#count + count)));
+    larger.set(this.#rows);
+    this.#rows = larger;
   }
 }
