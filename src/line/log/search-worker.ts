@@ -17,7 +17,7 @@ let histogram: HistogramJob | undefined;
 try {
   setPriority(Number(basename(readlinkSync('/proc/thread-self'))), nice);
 } catch {
-  // Not on Linux, or not allowed: the pauses between the steps are what protects the line.
+  // Not on Linux, or not allowed (lineside.service allows it): the pauses between the steps are what protects the line.
 }
 
 serve<SearchCalls>({

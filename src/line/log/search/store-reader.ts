@@ -22,6 +22,11 @@ class ReplacedError extends Error {
 const maxReadMs = 15;
 const maxReadBytes = 2 * 1024 * 1024;
 const maxRows = 4_000;
+/**
+ * Blocks that SQLite joins in one row: as rows of their own, with an object and an array of bytes for each, they cost twice as much as
+ * to search them, most of it garbage. At most 2 MiB, as a block has at most 64 KiB (packed.ts).
+ */
+const rowsAtOnce = 32;
 /** Entries between the first and the last of a match that is found wherever a search begins or ends. */
 export const reachEntries = 5_000;
 /** A search reads so far before its first entry, as a match may begin there, but no more bytes than it searches in a tenth of a second. */
@@ -48,16 +53,14 @@ export interface QueuedBlock extends Omit<StoredBlock, 'body'> {
   readonly to: number;
 }
 
-/**
- * Blocks that wait to be searched. Their bodies lie in one buffer: as objects of their own they lived long enough to be copied by the
- * garbage collector, which took a third of the processor time of a search of small blocks.
- */
+/** Of a block: `bytes` of its body, `given` in hex. */
+type Row = readonly [first: number, entries: number, codec: number, bytes: number, given: string];
+
+/** Blocks that wait to be searched. */
 export class BlockQueue {
-  #bodies = Buffer.allocUnsafe(256 * 1024);
+  readonly #reads: { readonly bodies: Buffer; readonly rows: readonly Row[] }[] = [];
   #bytes = 0;
-  /** Of each block: first id, entries, codec, and where its body ends. */
-  readonly #rows: number[] = [];
-  readonly #given = new Map<number, Uint8Array>();
+  #count = 0;
   #next = 0;
   #from = 0;
 
@@ -67,42 +70,37 @@ export class BlockQueue {
 
   /** Those that were taken count, too. */
   get count(): number {
-    return this.#rows.length / rowNumbers;
+    return this.#count;
   }
 
   get isEmpty(): boolean {
-    return this.#next === this.#rows.length;
+    return this.#reads.length === 0;
   }
 
-  add({ first, entries, codec, body, given }: StoredBlock): void {
-    const end = this.#bytes + body.length;
-    if (end > this.#bodies.length) this.#grow(end);
-    this.#bodies.set(body, this.#bytes);
-    this.#bytes = end;
-    this.#rows.push(first, entries, codec, end);
-    if (given !== null && given.length > 0) this.#given.set(first, given);
+  add(bodies: Buffer, rows: readonly Row[]): void {
+    this.#reads.push({ bodies, rows });
+    this.#bytes += bodies.length;
+    this.#count += rows.length;
   }
 
   /** undefined: it is empty. */
   take(): QueuedBlock | undefined {
-    if (this.isEmpty) return undefined;
-    const [rows, at, from] = [this.#rows, this.#next, this.#from];
-    const first = rows[at] ?? 0;
-    const to = rows[at + 3] ?? 0;
-    this.#next = at + rowNumbers;
-    this.#from = to;
-    const given = this.#given.size === 0 ? null : (this.#given.get(first) ?? null);
-    return { first, entries: rows[at + 1] ?? 0, codec: rows[at + 2] ?? 0, bodies: this.#bodies, from, to, given };
-  }
-
-  #grow(needed: number): void {
-    const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bodies.length));
-    this.#bodies.copy(larger, 0, 0, this.#bytes);
-    this.#bodies = larger;
+    const [read] = this.#reads;
+    const row = read?.rows[this.#next];
+    if (read === undefined || row === undefined) return undefined;
+    const [first, entries, codec, bytes, given] = row;
+    const from = this.#from;
+    this.#from += bytes;
+    this.#next++;
+    if (this.#next === read.rows.length) {
+      this.#reads.shift();
+      this.#next = 0;
+      this.#from = 0;
+    }
+    const marks = given === '' ? null : Buffer.from(given, 'hex');
+    return { first, entries, codec, bodies: read.bodies, from, to: from + bytes, given: marks };
   }
 }
-
-const rowNumbers = 4;
 
 export class StoreReader {
   readonly #path: string;
@@ -173,19 +171,24 @@ export class StoreReader {
 function readBlocks(sql: Sql, after: number, upTo: number): Omit<ReadBlocks, 'isSkipped'> {
   const startMs = systemClock.monoMs();
   const holding = sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
-  const first = holding.pluck().get(after + 1) ?? 0;
-  const rows = sql<[number, number], StoredBlock>(
-    `SELECT first_id AS first, entries, codec, body, bits AS given FROM blocks LEFT JOIN given_times USING (first_id)
-     WHERE first_id >= ? AND first_id <= ? ORDER BY first_id`,
+  let from = holding.pluck().get(after + 1) ?? 0;
+  // Text of SQLite is bytes with a length: neither zero bytes nor what is no UTF-8 changes them on the way.
+  const read = sql<[number, number, number, number], { bodies: Buffer; rows: string }>(
+    `SELECT CAST(group_concat(CAST(body AS TEXT), '' ORDER BY first_id) AS BLOB) AS bodies,
+       json_group_array(json_array(first_id, entries, codec, length(body), hex(bits)) ORDER BY first_id) AS rows
+     FROM (SELECT * FROM blocks LEFT JOIN given_times USING (first_id)
+           WHERE first_id >= ? AND first_id <= ? AND first_id + entries > ? ORDER BY first_id LIMIT ?)`,
   );
   const blocks = new BlockQueue();
-  for (const row of rows.iterate(first, upTo)) {
-    if (row.first + row.entries - 1 <= after) continue;
-    blocks.add(row);
+  for (;;) {
+    const found = read.get(from, upTo, after + 1, rowsAtOnce);
+    const rows = JSON.parse(found?.rows ?? '[]') as Row[];
+    if (found !== undefined && rows.length > 0) blocks.add(found.bodies, rows);
+    if (rows.length < rowsAtOnce) return { blocks, isLast: true };
+    from = (rows.at(-1)?.[0] ?? from) + 1;
     const isFull = blocks.bytes >= maxReadBytes || blocks.count >= maxRows;
     if (isFull || systemClock.monoMs() - startMs >= maxReadMs) return { blocks, isLast: false };
   }
-  return { blocks, isLast: true };
 }
 
 /** The first id after `after` where an entry of the time may lie: as BlockTable does it for readers. */
