@@ -106,6 +106,13 @@ describe('the console: delivery', { skip: browserMissing }, () => {
   test('deliveries are found by their answer, read, and sent again, many at once', async () => {
     const opened = await product.enter('chief', '#/delivery/webhooks?state=rejected', PHONE);
     await opened.sees(/rejected[\s\S]*410/, '.deliveries');
+    const inSight = await opened.page.$$eval('.deliveries [data-head="Last answer"]', (cells) =>
+      cells.map((one) => {
+        const [line] = one.getClientRects();
+        return line !== undefined && line.bottom <= (one.closest('tr')?.getBoundingClientRect().bottom ?? 0);
+      }),
+    );
+    assert.deepEqual(inSight, [true, true]);
     await opened.misses('mes', '.deliveries');
     await assertAccessible(opened, 'delivery, webhooks');
     await opened.choose('State', '');

@@ -142,10 +142,11 @@ const columnsOf = (open: (id: string) => void): readonly Column<Delivery>[] => [
     cell: (one) => <Button text={nameOf(one)} class="quiet" onClick={() => open(one.deliveryId)} />,
   },
   { head: text.delivery.state, cell: (one) => <StateBadge of={one} /> },
+  // On a phone a row has three lines, and these say why it was not taken.
+  { head: say.lastAnswer, cell: ({ lastAttempt }) => lastAttempt && answerText(lastAttempt) },
   { head: say.record, cell: (one) => <RecordOf of={one} /> },
   { head: say.event, cell: ({ firstEvent: first }) => first?.action ?? first?.eventType },
   { head: say.attempts, isNumber: true, cell: ({ attempts }) => countText(attempts) },
-  { head: say.lastAnswer, cell: ({ lastAttempt }) => lastAttempt && answerText(lastAttempt) },
   { head: say.next, cell: ({ nextAttemptInSeconds: next }) => next !== null && say.nextIn(durationText(next)) },
 ];
 
