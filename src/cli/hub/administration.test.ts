@@ -256,6 +256,32 @@ describe('box update', () => {
     );
   });
 
+  it('may take longer than the time limit while it goes on, and no longer than that in one step', async () => {
+    let nowMs = 0;
+    const later = (answer: Take): Take => {
+      return (...sent) => {
+        nowMs += 60_000;
+        answer(...sent);
+      };
+    };
+    const step = (percent: number): Take => later(work('running', 'now', { percent }));
+    const before = json({ update: null, restore: null });
+    const install = async (...answers: Take[]) => {
+      routes = {
+        'PUT update/bundle': json(bundle),
+        'POST update/install': nothing,
+        'GET work': inTurn(before, ...answers),
+      };
+      const words = ['box', 'update', 'install', files.at('new.update'), '--timeout', '90'];
+      return run(words, { httpSocket, clock: { ...clock, monoMs: () => nowMs } });
+    };
+    const slow = await install(step(10), step(20), step(30), later(work('done', 'now', { result: '1.3.0' })));
+    assert.deepEqual([slow.status, nowMs], [0, 240_000], slow.stderr);
+    const stopped = await install(step(10), step(20), step(20), step(20), step(20));
+    assert.equal(stopped.status, 3);
+    assert.match(stopped.stderr, /no answer within 90 s/);
+  });
+
   it('fails with the reason of the box, and when the box returns to the slot of before', async () => {
     routes = {
       'PUT update/bundle': json(bundle),

@@ -352,12 +352,13 @@ async function work(
   const before = (await read())?.text('begunAt');
   await begin();
   let step = '';
-  const ended = await untilKnown(call, call.timeoutMs, WORK_EVERY_MS, async () => {
+  const ended = await untilKnown(call, call.timeoutMs, WORK_EVERY_MS, async (goesOn) => {
     const now = await read();
     // The state of the work before, until the unit has written its own.
     if (now === undefined || now.text('begunAt') === before) return undefined;
     const at = `${now.text('step')}: ${now.number('percent')} %`;
     if (now.text('state') !== 'running') return now;
+    if (at !== step) goesOn();
     if (at !== step && now.text('step') !== '') await report(call, safeText(at));
     step = at;
     return undefined;
@@ -400,18 +401,21 @@ async function begunTrial(call: Call<object>, hub: Hub, limitMs: number): Promis
   }
 }
 
-/** Asks until there is an answer. A box that restarts cannot be reached for a while, and refuses what it is not ready for. */
+/** Asks until there is an answer, for `limitMs` after each sign that the work goes on. A box that restarts cannot be reached for a while, and refuses what it is not ready for. */
 async function untilKnown<T>(
   call: Call<object>,
   limitMs: number,
   everyMs: number,
-  ask: () => Promise<T | undefined>,
+  ask: (goesOn: () => void) => Promise<T | undefined>,
 ): Promise<T> {
   const { clock } = call.io;
-  const untilMs = clock.monoMs() + limitMs;
+  let untilMs = clock.monoMs() + limitMs;
+  const goesOn = (): void => {
+    untilMs = clock.monoMs() + limitMs;
+  };
   for (;;) {
     try {
-      const known = await ask();
+      const known = await ask(goesOn);
       if (known !== undefined) return known;
       if (clock.monoMs() >= untilMs) throw tooSlow(limitMs);
     } catch (error) {
