@@ -98,6 +98,12 @@ describe('the console: the terminal', { skip: browserMissing }, () => {
     await page.keyboard.press('Enter');
     await gets('hi\r\n');
     await shows(opened, 'hi');
+    // By an input method: only what was chosen is sent, and once.
+    const browser = await page.createCDPSession();
+    for (const text of ['に', 'にほ', 'にほん'])
+      await browser.send('Input.imeSetComposition', { text, selectionStart: text.length, selectionEnd: text.length });
+    await browser.send('Input.insertText', { text: '日本' });
+    await gets(Buffer.from('日本').toString('latin1'));
 
     await paste(opened, 'one word');
     await gets('one word');
