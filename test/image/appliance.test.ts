@@ -32,7 +32,7 @@ import type { UsbAdapter } from './usb-adapter.ts';
 
 const UART = '/dev/ttyAMA0';
 /** PULLS: more of them, for a campaign. */
-const PULLS = Number(process.env['PULLS'] ?? 6);
+const PULLS = Number(process.env['PULLS'] ?? 4);
 /** Small, so that it is quickly looked through; its data partition is a quarter of it. */
 const CARD_MIB = 2048;
 /** One of this many flushes of a recorded life is checked. */
