@@ -62,6 +62,7 @@ const elsewhere: readonly (readonly [page: string, command: string, reason: stri
   ['operator/install-package', 'scripts/bootstrap --image', 'takes minutes; test/package/recipe.test.ts'],
   ['operator/install-package', 'sudo apt', SYSTEM],
   ['operator/install-package', 'sudo lineside identity create', SYSTEM],
+  ['operator/monitor-with-prometheus', 'lineside fleet targets', `${OTHER_BOX}; test/metrics/targets.test.ts`],
   ['operator/prepare-cards', 'lineside setup cards', 'needs a list; src/appliance/setup/cards.test.ts'],
   ['operator/prepare-cards', 'dd', CARD],
   ['operator/run-the-service', 'systemctl', SYSTEM],

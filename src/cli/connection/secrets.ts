@@ -31,9 +31,9 @@ export async function findPlace(options: ConnectionOptions, env: Env, face: Face
   return { endpoint, face, tls: await tlsMaterial(endpoint, face), token };
 }
 
-type TcpEndpoint = Extract<Endpoint, { kind: 'tcp' }>;
+export type TcpEndpoint = Extract<Endpoint, { kind: 'tcp' }>;
 
-async function tlsMaterial(endpoint: TcpEndpoint, face: Face): Promise<TlsMaterial | undefined> {
+export async function tlsMaterial(endpoint: TcpEndpoint, face: Face): Promise<TlsMaterial | undefined> {
   if (endpoint.tls === undefined) return undefined;
   const { ca, cert, key, serverName, fingerprint } = endpoint.tls;
   const read = (path: string | undefined) => (path === undefined ? undefined : readNamed(path));
@@ -63,7 +63,7 @@ async function readNamed(path: string): Promise<Buffer> {
 // only when its SHA-256 is the one that an operator compared. Addresses of boxes change; their authority does not.
 
 /** As the HTTP commands give a connection and its handshake. */
-const connectMs = 10_000;
+export const connectMs = 10_000;
 /** Server, authority, and a few between them: more is no chain of a box. */
 const maxChain = 8;
 

@@ -1,4 +1,4 @@
-/** fleet: one command over many boxes, by their profiles. */
+/** fleet run: one command over many boxes, by their profiles. */
 import { readFileSync } from 'node:fs';
 import { Readable, Writable } from 'node:stream';
 import { systemCode } from '../../shared/base/errors.ts';
@@ -6,16 +6,16 @@ import { replaceSynced } from '../../shared/base/files.ts';
 import { instantOfMs } from '../../shared/base/instant.ts';
 import { objectIn } from '../../shared/base/json.ts';
 import { type Entry, type Given, option } from '../command.ts';
-import { profilesFile, readProfiles, unknownProfile } from '../connection/profiles.ts';
 import { CliFailure, exitStatus, usageFailure } from '../failure.ts';
-import { several } from '../hub/hub-command.ts';
-import { fileFailure, wholeText } from '../input.ts';
+import { fileFailure } from '../input.ts';
 import type { CliIo, StopSignal } from '../io.ts';
 import { safeLines, safeText } from '../output/hex.ts';
 import { counted, spanText, wholeNumber } from '../output/numbers.ts';
 import { cut } from '../output/table.ts';
 import type { Call } from '../shell.ts';
+import { boxOptions, chosenBoxes } from './boxes.ts';
 import { runFleet } from './fleet-run.ts';
+import { targetsCommand } from './targets.ts';
 
 /** Runs one command line as if it were given alone. */
 export type RunLine = (argv: readonly string[], io: CliIo) => Promise<number>;
@@ -38,18 +38,11 @@ const boxMark = '{box}';
 /** Of what a command writes, the end is kept. */
 const maxOutputChars = 64 * 1_024;
 const maxErrorChars = 4 * 1_024;
-const maxListBytes = 1024 * 1024;
 const maxBoxes = 10_000;
 
 const number = wholeNumber(1, maxBoxes);
-const which = 'Which boxes (one of these):';
 const options = [
-  option('--all', 'every profile', { group: which }),
-  option('--tag <key=value>', 'profiles with this tag (lineside profile add --tags); repeatable: with all of them', {
-    group: which,
-    parse: several((text) => text),
-  }),
-  option('--boxes <file>', 'names of profiles, one a line (-: standard input)', { group: which }),
+  ...boxOptions,
   option('--canaries <n>', 'so many boxes first; if one of them fails, no other is begun (default: 1)', {
     parse: wholeNumber(0, maxBoxes),
   }),
@@ -67,8 +60,8 @@ export function fleetCommands(run: RunLine): readonly Entry[] {
   return [
     {
       command: 'fleet',
-      help: 'one command over many boxes: a canary first, then waves',
-      examples: ['lineside fleet run --all -- doctor'],
+      help: 'many boxes by their profiles: one command over all, scrape configurations for Prometheus',
+      examples: ['lineside fleet run --all -- doctor', 'lineside fleet targets --all -o lineside-boxes.yml'],
     },
     {
       command: 'fleet run',
@@ -87,6 +80,7 @@ box keeps it. restore and factory-reset are run for one box at a time.`,
       what: 'run the command over the boxes',
       run: (call) => runOver(call, run),
     },
+    targetsCommand,
   ];
 }
 
@@ -103,7 +97,7 @@ interface Ended {
 async function runOver(call: Call<FleetOptions>, run: RunLine): Promise<number> {
   const { options: given, io, rest: words } = call;
   demandAllowed(words);
-  const chosen = await chosenBoxes(call);
+  const chosen = (await chosenBoxes(call)).map(([name]) => name);
   const report = new Report(given.report, given.resume === true, words);
   const boxes = chosen.filter((box) => !report.isDone(box));
   if (boxes.length < chosen.length)
@@ -147,34 +141,6 @@ function demandAllowed(words: readonly string[]): void {
     throw usageFailure('the command names a box itself', 'Leave --profile, --host and --socket out.');
   if (word === 'backup' && !words.some((one) => one.includes(boxMark)))
     throw usageFailure('every box would write the same file', `Write ${boxMark} in its name: ${boxMark}.backup.`);
-}
-
-async function chosenBoxes(call: Call<FleetOptions>): Promise<readonly string[]> {
-  const { all, tag, boxes: file } = call.options;
-  if ([all, tag, file].filter((one) => one !== undefined).length !== 1)
-    throw usageFailure('which boxes is not said', 'Give one of --all, --tag and --boxes.');
-  const { profiles } = readProfiles(profilesFile(call.io.env));
-  const chosen = file === undefined ? [] : await listed(call, file);
-  for (const name of chosen) if (!profiles.has(name)) throw unknownProfile(name, profiles);
-  if (file !== undefined) return chosen;
-  const tagged = [...profiles].filter(([, { tags = [] }]) => (tag ?? []).every((one) => tags.includes(one)));
-  if (tagged.length === 0) {
-    const what =
-      tag === undefined ? 'there is no profile' : `no profile has the tag ${tag.map(safeText).join(' and ')}`;
-    throw new CliFailure('nothing', 'NO_PROFILE', what, { next: 'See: lineside profile list.' });
-  }
-  return tagged.map(([name]) => name);
-}
-
-/** A box that stands there twice is run once. */
-async function listed(call: Call<FleetOptions>, file: string): Promise<readonly string[]> {
-  const refuse = (why: string): CliFailure =>
-    new CliFailure('refused', 'BAD_LIST', why, { what: `cannot use ${safeText(file)}` });
-  const text = await wholeText(call, file, maxListBytes, '1 MiB', refuse);
-  const names = text.split('\n').map((line) => line.replace(/#.*/, '').trim());
-  const found = [...new Set(names.filter((name) => name !== ''))];
-  if (found.length === 0) throw refuse('it names no box');
-  return found;
 }
 
 function lineOf(words: readonly string[], box: string, isJson: boolean): readonly string[] {
