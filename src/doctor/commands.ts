@@ -137,7 +137,10 @@ async function doctor(shell: LocalShell, version: string, options: DoctorOptions
   if (titles.length === 0) titles = [{ name: 'doctor', title: 'doctor' }];
   const why = how === 'late' ? `this did not end within ${doctorLimitMs / 1000} s` : how;
   for (const one of titles.filter(({ name }) => how !== 'done' && !done.some((known) => known.name === name))) {
-    const finding = failed(why, 'Something it asks hangs or breaks off: a disk, a mount of the network.');
+    const finding = failed(
+      why,
+      'Something it asks hangs or breaks off (a disk, a mount of the network), or the processor is overloaded.',
+    );
     show({ ...one, state: 'failed', findings: [finding], tookMs: doctorLimitMs });
   }
   const state = worst(done);

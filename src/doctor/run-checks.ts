@@ -58,7 +58,10 @@ export async function runChecks(
 async function runCheck(context: CheckContext, { name, title, limitMs = usualLimitMs, run }: Check): Promise<Checked> {
   const started = context.clock.monoMs();
   const late = `this did not end within ${limitMs / 1000} s`;
-  const hang = failed(late, 'Something it asks hangs: a disk, a mount of the network, a name server.');
+  const hang = failed(
+    late,
+    'Something it asks hangs (a disk, a mount of the network, a name server), or the processor is overloaded.',
+  );
   let findings: Finding[];
   try {
     findings = [...(await within(context.clock, limitMs, run(context), [hang]))];
