@@ -26,7 +26,7 @@ export function percentText(percent: number | null): string {
   return percent === null ? text.values.unknown : `${grouped.format(percent)} %`;
 }
 
-/** The two largest units: "3 d 4 h", "2 min 5 s", "40 s". */
+/** The largest unit and the next one: "3 d 4 h", "2 min 5 s", "8 h". */
 export function durationText(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return text.values.unknown;
   let rest = Math.max(0, Math.round(seconds));
@@ -39,9 +39,10 @@ export function durationText(seconds: number | null | undefined): string {
   ] as const) {
     const amount = Math.floor(rest / size);
     rest -= amount * size;
-    if (amount > 0) parts.push(`${amount} ${unit}`);
+    if (amount > 0 || parts.length > 0) parts.push(`${amount} ${unit}`);
   }
-  return parts.slice(0, 2).join(' ') || '0 s';
+  const [first = '0 s', second = '0'] = parts;
+  return second.startsWith('0') ? first : `${first} ${second}`;
 }
 
 const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const;

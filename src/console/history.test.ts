@@ -137,10 +137,7 @@ describe('the values as a table', () => {
 
 describe('the history in words', () => {
   it('sums up what is known', () => {
-    assert.match(
-      summaryOf(history),
-      /received 500 B, sent 50 B, 1 errors; the port was lost 1 times and was open for 50 s/,
-    );
+    assert.match(summaryOf(history), /received 500 B, sent 50 B, errors: 1\. The port was open for 50 s, lost: 1\./);
   });
 
   it('says why there is nothing', () => {

@@ -68,7 +68,7 @@ const degreesText = (value: number): string => `${Math.round(value * 10) / 10} Â
 
 export function chartsOf(history: LineHistory): readonly Chart[] {
   const { rxBytes, txBytes, lineS, portOpenS, stepS } = history;
-  const each = durationText(stepS);
+  const each = durationText(stepS).replace(/^1 /, '');
   // No line while no port was open.
   const rates = (bytes: readonly (number | null)[]): (number | null)[] =>
     bytes.map((sum, at) => {

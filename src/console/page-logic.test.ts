@@ -17,10 +17,11 @@ describe('numbers and times', () => {
       [sizeText(null), countText(null), percentText(null), durationText(null)],
       Array(4).fill('unknown'),
     );
-    assert.deepEqual([0, 59.6, 60, 3_725, 200_000].map(durationText), [
+    assert.deepEqual([0, 59.6, 60, 3_603, 3_725, 200_000].map(durationText), [
       '0 s',
       '1 min',
       '1 min',
+      '1 h',
       '1 h 2 min',
       '2 d 7 h',
     ]);

@@ -61,11 +61,11 @@ describe('the console: data', { skip: browserMissing }, () => {
     assert.deepEqual(await opened.texts('.table thead th'), heads);
     await opened.choose('Show', 'all');
     await opened.sees(/shed[\s\S]*closed at/, '.table');
-    await opened.fill('Business key begins with', 'ro');
+    await opened.fill('Key begins with', 'ro');
     await opened.misses('shed', '.table');
-    await opened.fill('Business key begins with', 'none');
+    await opened.fill('Key begins with', 'none');
     await opened.sees('No business key begins with "none"');
-    await opened.fill('Business key begins with', '">');
+    await opened.fill('Key begins with', '">');
     await opened.sees('">', '.table');
     await opened.click('link', EVIL);
     await opened.sees('Version 1', 'main');
@@ -84,7 +84,7 @@ describe('the console: data', { skip: browserMissing }, () => {
   test('a writer closes several records at once', async () => {
     for (const key of ['tank 1', 'tank 2']) await create(api, 'site.rooms', key, { name: key });
     const opened = await product.enter('clerk', '#/data/site.rooms');
-    await opened.fill('Business key begins with', 'tank');
+    await opened.fill('Key begins with', 'tank');
     await opened.misses('room 12/a', '.table');
     await opened.click('.selection input', '');
     await opened.click('button', 'Close 2…');

@@ -116,9 +116,9 @@ describe('the console: delivery', { skip: browserMissing }, () => {
     await opened.misses('mes', '.deliveries');
     await assertAccessible(opened, 'delivery, webhooks');
     await opened.choose('State', '');
-    await opened.fill('Status of the last answer', '50');
+    await opened.fill('HTTP status', '50');
     await opened.sees('"50" is no status of HTTP', 'search');
-    await opened.fill('Status of the last answer', '500');
+    await opened.fill('HTTP status', '500');
     await opened.misses('erp', '.deliveries');
     assert.equal(await filterIn(opened), 'statusCode=500');
     await opened.click('button', /mes \d{4}-.*/);
@@ -127,13 +127,13 @@ describe('the console: delivery', { skip: browserMissing }, () => {
     const record = await opened.find('link', 'site.rooms:shed');
     assert.match(await record.evaluate((one) => (one as HTMLAnchorElement).href), /#\/data\/site\.rooms\/shed$/);
     await opened.click('button', 'Close');
-    await opened.fill('Status of the last answer', '410');
+    await opened.fill('HTTP status', '410');
     await opened.click('button', /erp \d{4}-.*/);
     await opened.sees(`Gone ${EVIL}`, 'dialog');
     await assertAccessible(opened, 'delivery, one delivery');
     assert.equal(await opened.page.evaluate(() => Reflect.get(globalThis, 'evil') ?? 'nothing ran'), 'nothing ran');
     await opened.click('button', 'Close');
-    await opened.fill('Status of the last answer', '');
+    await opened.fill('HTTP status', '');
     await opened.page.keyboard.press('Backspace');
     await opened.sees('mes', '.deliveries');
     await until('all rows', async () => (await opened.texts('.deliveries tbody tr')).length === 4, LIMIT_MS);

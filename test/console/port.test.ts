@@ -123,9 +123,9 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.sees('9600 8N1', '.port');
     await opened.choose('End the text with', 'cr');
     await opened.fill('Text', 'tick');
-    await opened.fill('Repeat every … seconds', '0.05');
+    await opened.fill('Repeat every (seconds)', '0.05');
     await opened.sees('Repeat every: "0.05" is not a number of seconds from 0.1 to 3,600', '.send');
-    await opened.fill('Repeat every … seconds', '0.1');
+    await opened.fill('Repeat every (seconds)', '0.1');
     const before = pty.received().length;
     await opened.click('button', 'Repeat');
     await opened.sees(/Sent [3-9] times, repeating/, '.send');

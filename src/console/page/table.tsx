@@ -1,4 +1,4 @@
-/** A list in pages as a table: on a desk with columns, on a phone each row as its name and below it, in two lines, its values with their column's name. */
+/** A list in pages as a table: on a desk with columns, on a phone each row as its name and below it its values with their column's name. */
 import type { ComponentChildren, JSX } from 'preact';
 import { text } from '../text.ts';
 import type { Paged } from './loading.ts';
@@ -34,8 +34,6 @@ interface TableProps<T> {
   /** The text of an empty list. */
   readonly none: string;
   readonly selection?: Selection<T>;
-  /** On a phone no row is cut to three lines, as otherwise all are but the one that is touched or has the focus. */
-  readonly isWhole?: true;
 }
 
 export function Table<T>(props: TableProps<T>): JSX.Element {
@@ -56,7 +54,7 @@ function Rows<T>(props: TableProps<T> & { items: readonly T[] }): JSX.Element {
   return (
     <>
       {selection !== undefined && <SelectionBar items={items} idOf={idOf} selection={selection} />}
-      <table class={props.isWhole ? 'table whole' : 'table'}>
+      <table class="table">
         <caption class="unseen">{props.caption}</caption>
         <thead>
           <tr>

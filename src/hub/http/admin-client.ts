@@ -212,7 +212,7 @@ function unreached(error: unknown): unknown {
   if (code === 'ENOENT' || code === 'ECONNREFUSED') {
     return new LinesideError('UNSUPPORTED', 'this box offers no administration over HTTP: its helper does not run', {
       cause: error,
-      hint: 'on the box: sudo lineside token, lineside doctor, lineside support-bundle, lineside backup',
+      hint: 'Use these commands on the box: sudo lineside token, lineside doctor, lineside support-bundle, lineside backup',
     });
   }
   return code === '' || error instanceof LinesideError

@@ -6,7 +6,7 @@ import { instantText } from '../../format.ts';
 import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
 import { LineContext } from '../line-status.tsx';
-import { useDoing, usePaged } from '../loading.ts';
+import { type Paged, useDoing, usePaged } from '../loading.ts';
 import { Button, Dialog, Done, Form, Heading, ProblemBox, Section, TextField } from '../parts.tsx';
 import { saveBlob } from '../save-file.ts';
 import { BoxContext, useSession } from '../session.ts';
@@ -15,7 +15,7 @@ import { Actions, Audit } from './audit.tsx';
 import { Backup } from './backup.tsx';
 import { Configuration } from './configuration.tsx';
 import { Restore } from './restore.tsx';
-import { Update } from './update.tsx';
+import { Unsupported, Update } from './update.tsx';
 
 const say = text.administration;
 /** Above the limits of the helper: a minute for the doctor, 140 s for the bundle, and its turn. */
@@ -23,26 +23,34 @@ const DOCTOR_PATIENCE_MS = 90_000;
 const BUNDLE_PATIENCE_MS = 170_000;
 
 export function AdminView(): JSX.Element {
+  // The list has one page; only its path must have a query.
+  const tokens = usePaged<TokenEntry>('/api/v1/admin/tokens?', 0);
   return (
     <>
       <Heading>{say.title}</Heading>
-      <Tokens />
-      <Service />
-      <Diagnosis />
-      <Configuration />
-      <Update />
-      <Backup />
-      <Restore />
-      <Actions />
+      {tokens.problem?.code === 'UNSUPPORTED' ? (
+        <Section title={say.noHelper}>
+          <Unsupported problem={tokens.problem} />
+        </Section>
+      ) : (
+        <>
+          <Tokens of={tokens} />
+          <Service />
+          <Diagnosis />
+          <Configuration />
+          <Update />
+          <Backup />
+          <Restore />
+          <Actions />
+        </>
+      )}
       <Audit />
     </>
   );
 }
 
-function Tokens(): JSX.Element {
+function Tokens({ of: tokens }: { of: Paged<TokenEntry> }): JSX.Element {
   const { name: own } = useSession();
-  // The list has one page; only its path must have a query.
-  const tokens = usePaged<TokenEntry>('/api/v1/admin/tokens?', 0);
   const [isAdding, setAdding] = useState(false);
   const [added, setAdded] = useState<AddedToken>();
   const [revoking, setRevoking] = useState<string>();
@@ -62,7 +70,6 @@ function Tokens(): JSX.Element {
       <Table
         of={tokens}
         caption={say.tokens.title}
-        isWhole
         columns={columns}
         idOf={({ name }) => name}
         none={say.tokens.none}
@@ -277,7 +284,6 @@ function Diagnosis(): JSX.Element {
         <Table
           of={{ items: found, hasMore: false, problem: undefined, more: () => undefined }}
           caption={say.doctor.findings}
-          isWhole
           columns={findingColumns}
           idOf={({ id }) => id}
           none={say.doctor.none}

@@ -37,7 +37,7 @@ export function Actions(): JSX.Element {
   const [reads, setReads] = useState(false);
   const actions = usePaged<AdministrationAction>(`/api/v1/admin/actions?limit=20&reads=${reads}`, 0);
   return (
-    <Section title={say.actionsTitle} actions={<Button text={say.refresh} onClick={actions.reload} />}>
+    <Section title={say.actionsTitle} class="audit" actions={<Button text={say.refresh} onClick={actions.reload} />}>
       <p class="note">{say.actionsNote}</p>
       <label class="check">
         <input type="checkbox" checked={reads} onChange={(event) => setReads(event.currentTarget.checked)} />
@@ -65,7 +65,7 @@ const auditColumns: readonly Column<AuditRecord>[] = [
 export function Audit(): JSX.Element {
   const records = usePaged<AuditRecord>('/api/v1/admin/audit?limit=20', 0);
   return (
-    <Section title={say.title}>
+    <Section title={say.title} class="audit">
       <p class="note">{say.note}</p>
       <Table of={records} caption={say.title} columns={auditColumns} idOf={({ id }) => String(id)} none={say.none} />
     </Section>

@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { UpdateBundle, UpdateState } from '../../../shared/gen/http.ts';
 import { instantText } from '../../format.ts';
+import type { Problem } from '../../problem.ts';
 import { text } from '../../text.ts';
 import { useDoing, useLoaded } from '../loading.ts';
 import { Answer, Button, Dialog, Done, type Fact, Facts, Form, ProblemBox, Section } from '../parts.tsx';
@@ -24,10 +25,7 @@ export function Update(): JSX.Element {
   return (
     <Section title={say.title}>
       {problem?.code === 'UNSUPPORTED' ? (
-        <>
-          <p>{problem.detail}</p>
-          <p class="hint">{problem.hint}</p>
-        </>
+        <Unsupported problem={problem} />
       ) : (
         <Answer of={state}>
           {(value) => (
@@ -39,6 +37,16 @@ export function Update(): JSX.Element {
         </Answer>
       )}
     </Section>
+  );
+}
+
+/** No fault: another kind of box. */
+export function Unsupported({ problem: { detail, hint } }: { problem: Problem }): JSX.Element {
+  return (
+    <>
+      <p>{detail}</p>
+      <p class="hint">{hint}</p>
+    </>
   );
 }
 

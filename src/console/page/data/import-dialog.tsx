@@ -165,7 +165,6 @@ function Faults({ of }: { of: readonly LineFault[] }): JSX.Element {
     <Table
       of={{ items, hasMore: shown < of.length, problem: undefined, more: () => setShown(shown + FAULTS_PAGE) }}
       caption={say.faultsTitle}
-      isWhole
       columns={faultColumns}
       idOf={({ id }) => id}
       none={say.noFault}

@@ -146,7 +146,6 @@ function Conflict(props: {
       <Table
         of={{ items, hasMore: false, problem: undefined, more: () => {} }}
         caption={say.conflict.differences}
-        isWhole
         columns={differenceColumns(base, newest.version)}
         idOf={({ field }) => field}
         none={say.conflict.noDifference}

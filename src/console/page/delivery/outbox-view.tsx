@@ -28,7 +28,7 @@ export function OutboxView(): JSX.Element {
   return (
     <>
       <Problems of={[status, waiting, letters]} />
-      <Section title={say.state}>
+      <Section title={say.state} class="state">
         <Answer of={{ ...status, problem: undefined }}>{(value) => <State of={value} />}</Answer>
       </Section>
       <search class="card row" aria-label={say.filter}>

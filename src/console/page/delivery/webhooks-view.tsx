@@ -46,7 +46,7 @@ export function WebhooksView(): JSX.Element {
   return (
     <>
       <Problems of={[status, subscriptions, deliveries]} />
-      <Section title={say.state}>
+      <Section title={say.state} class="state">
         <Answer of={{ ...status, problem: undefined }}>{(value) => <Facts of={stateFacts(value)} />}</Answer>
       </Section>
       <search class="card row" aria-label={say.filter}>
@@ -64,7 +64,6 @@ export function WebhooksView(): JSX.Element {
         />
         <TextField
           label={say.statusCode}
-          hint={say.statusCodeHint}
           fault={statusFault(typed.statusCode)}
           value={typed.statusCode}
           input={{ maxLength: 3, inputMode: 'numeric' }}
@@ -125,7 +124,7 @@ function stateFacts(of: WebhookStatus): readonly Fact[] {
     [say.subscriptions, say.activeOf(countText(of.activeSubscriptions), countText(of.subscriptions))],
     badAbove0(say.blocked, of.blockedSubscriptions),
     [say.waiting, countText(of.waiting)],
-    [say.overdue, durationText(of.oldestDueSeconds)],
+    [say.overdue, of.oldestDueSeconds > 0 ? durationText(of.oldestDueSeconds) : text.delivery.none],
     badAbove0(say.rejected, of.rejected),
     badAbove0(say.failed, of.failed),
     [say.delivered, countText(of.deliveredTotal)],
@@ -142,10 +141,12 @@ const columnsOf = (open: (id: string) => void): readonly Column<Delivery>[] => [
     cell: (one) => <Button text={nameOf(one)} class="quiet" onClick={() => open(one.deliveryId)} />,
   },
   { head: text.delivery.state, cell: (one) => <StateBadge of={one} /> },
-  // On a phone a row has three lines, and these say why it was not taken.
   { head: say.lastAnswer, cell: ({ lastAttempt }) => lastAttempt && answerText(lastAttempt) },
   { head: say.record, cell: (one) => <RecordOf of={one} /> },
-  { head: say.event, cell: ({ firstEvent: first }) => first?.action ?? first?.eventType },
+  {
+    head: say.event,
+    cell: ({ firstEvent: first }) => first?.action ?? first?.eventType.replaceAll(/\B[A-Z]/g, ' $&').toLowerCase(),
+  },
   { head: say.attempts, isNumber: true, cell: ({ attempts }) => countText(attempts) },
   { head: say.next, cell: ({ nextAttemptInSeconds: next }) => next !== null && say.nextIn(durationText(next)) },
 ];

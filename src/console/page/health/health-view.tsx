@@ -52,7 +52,7 @@ function Figures({ status, isFresh }: { status: LineStatus; isFresh: boolean }):
       </Section>
       <Section title={words.driver}>
         {status.kernel === null ? (
-          <p class="note">{words.noDriver}</p>
+          <p class="note">{status.portState === 'open' ? words.noDriver : words.noPort}</p>
         ) : (
           <Facts of={countFacts(status.kernel, words.driverCounts, driverFaults)} />
         )}

@@ -21,6 +21,8 @@ const HEIGHT_PX = 160;
 const LEAST_DRAG_PX = 5;
 /** Ticks of an axis, and the gap to its numbers: uPlot's own sizes. */
 const TICKS_PX = 15;
+/** Ticks and one line of times. */
+const TIMES_PX = 32;
 /** As wide as the usual longest number of any axis: charts below each other begin at one edge. */
 const USUAL_LONGEST = '512.0 MiB/s';
 const FONT = '12px system-ui, sans-serif';
@@ -114,7 +116,7 @@ function optionsOf(latest: () => Props, width: number, onAt: (at: number | null)
       y: { range: (_plot, min, max) => valueRange(latest().chart, min, max) },
     },
     axes: [
-      { ...axis, space: 70, values: (_plot, splits) => timeLabels(splits) },
+      { ...axis, space: 70, size: TIMES_PX, values: (_plot, splits) => timeLabels(splits) },
       { ...valueAxis, ...steps[chart.steps] },
     ],
     series: [

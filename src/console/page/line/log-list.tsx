@@ -16,7 +16,7 @@ import {
 } from '../../selection.ts';
 import { text } from '../../text.ts';
 import { copyText } from '../clipboard.ts';
-import { Button } from '../parts.tsx';
+import { Button, useMedia } from '../parts.tsx';
 import { LogRow, rowId } from './log-row.tsx';
 import { useLogScroll } from './log-scroll.ts';
 
@@ -55,7 +55,8 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
   const drawn = rows.slice(from, to);
   // Rows show the time only: its day is above them.
   const top = rows[scroll.first];
-  const legend = view === 'lines' ? [text.log.lineEnd, ...text.log.legend] : text.log.legend;
+  const { notSet, corrected } = text.log.clockMarks;
+  const isTouched = useMedia('(pointer: coarse)');
   return (
     <>
       <p class="note day">
@@ -100,11 +101,12 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
       </div>
       {chosen.length === 0 ? (
         <p class="note legend">
-          {legend.map(([mark, meaning]) => (
+          {(view === 'lines' ? [text.log.lineEnd, notSet, corrected] : [notSet, corrected]).map(([mark, meaning]) => (
             <span key={mark}>
-              <b>{mark}</b> {meaning}{' '}
+              <b class={mark === text.log.lineEnd[0] ? 'end' : ''}>{mark}</b> {`${meaning}. `}
             </span>
           ))}
+          {isTouched ? text.log.touchHelp : text.log.mouseHelp}
         </p>
       ) : (
         <SelectionBar
