@@ -11,8 +11,8 @@ const MAX_TEXT_CHARS = 64 * 1_024;
 export const MAX_REQUEST_BYTES = 8 * 1_024 + 6 * MAX_TEXT_CHARS;
 /** Within it the whole line must have come. */
 export const REQUEST_LIMIT_MS = 5_000;
-/** How long a request waits for the one before it. */
-export const TURN_LIMIT_MS = 10_000;
+/** How long a request waits for those before it: the view of administration asks for three things at once, each a program to be started. */
+export const TURN_LIMIT_MS = 30_000;
 
 /** Of an uploaded file. */
 export const MAX_UPLOAD_BYTES = 400 * 1_024 * 1_024;
