@@ -1131,7 +1131,7 @@ export const text = {
       title: 'Backup',
       about:
         'One file with the configuration, the tokens (only their hashes), the reference data and the serial log. It has no private keys and no passwords: "sudo lineside backup" on the box makes a backup with them.',
-      withLog: 'with the serial log',
+      withLog: 'With the serial log',
       run: 'Get a backup',
       running: 'Getting the backup…',
       making: 'The box makes the backup. This takes some minutes if the log is large.',
@@ -1147,7 +1147,7 @@ export const text = {
       title: 'Restore',
       about:
         'A backup takes the place of what the box has: reference data, the serial log if the backup has it, configuration, certificates. The tokens, keys and passwords of the box stay as they are.',
-      file: 'Backup',
+      file: 'Backup file',
       upload: 'Upload and show',
       tooLargeHint: 'Restore it on the box: sudo lineside restore FILE --yes',
       found: 'The backup is whole. Nothing was changed yet.',
@@ -1265,7 +1265,7 @@ export const text = {
       actionsTitle: 'Audit of administration',
       actionsNote:
         'Everything that was done in this view, from whichever browser. The helper keeps the list where the service cannot change it.',
-      reads: 'also show what was only read',
+      reads: 'Also show what was only read',
       refresh: 'Refresh',
       outcome: 'Outcome',
       title: 'Audit of data',

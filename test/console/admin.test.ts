@@ -81,7 +81,7 @@ describe('the console: administration', { skip: browserMissing }, () => {
     );
     await opened.sees(/tokens\.revoke\s+name: chief\s+failed: CONFLICT/);
     await opened.misses('tokens.list', 'main');
-    await opened.click('label', 'also show what was only read');
+    await opened.click('label', 'Also show what was only read');
     await opened.sees(/chief\s+tokens\.list\s+done/);
 
     await opened.click('button', 'Run the doctor');
@@ -167,7 +167,7 @@ describe('the console: administration', { skip: browserMissing }, () => {
     const path = join(dir, 'box.backup');
     execFileSync(NODE, [MAIN, 'backup', '--no-log', path, '--config', product.box.configFile], { stdio: 'ignore' });
     const opened = await product.enter('chief', '#/admin');
-    const field = (await opened.find('field', 'Backup')) as ElementHandle<HTMLInputElement>;
+    const field = (await opened.find('field', 'Backup file')) as ElementHandle<HTMLInputElement>;
     await field.uploadFile(product.box.configFile);
     await opened.click('button', 'Upload and show');
     await opened.sees(/The box has refused the file\s+the file is cut short/, 'main .problem');

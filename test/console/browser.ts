@@ -70,7 +70,9 @@ export interface PageOptions {
   readonly browser?: Kind;
 }
 
-const browsers = new Map<Kind, Promise<Browser>>();
+/** A headless browser has neither a mouse nor a finger: with a mouse the rows of the log have one line. A page of a phone gets a finger. */
+const MOUSE = '--blink-settings=primaryPointerType=4,availablePointerTypes=4,primaryHoverType=2,availableHoverTypes=2';
+const browsers = new Map<string, Promise<Browser>>();
 const opened = new Set<Opened>();
 
 after(async () => {
@@ -80,7 +82,7 @@ after(async () => {
 /** A page of its own, with nothing remembered. */
 export async function openPage(url: string, options: PageOptions = {}): Promise<Opened> {
   const kind = options.browser ?? 'chrome';
-  const context = await (await browserOf(kind)).createBrowserContext();
+  const context = await (await browserOf(kind, options.touch === true)).createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(LIMIT_MS);
   const faults = await watchFaults(page, new URL(url).host);
@@ -94,10 +96,17 @@ export async function openPage(url: string, options: PageOptions = {}): Promise<
   return one;
 }
 
-function browserOf(kind: Kind): Promise<Browser> {
-  const running = browsers.get(kind);
+function browserOf(kind: Kind, isTouched: boolean): Promise<Browser> {
+  const name = isTouched ? `${kind}, touched` : kind;
+  const running = browsers.get(name);
   if (running !== undefined) return running;
-  const chromeOnly = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking'];
+  const chromeOnly = [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-dev-shm-usage',
+    '--disable-background-networking',
+    ...(isTouched ? [] : [MOUSE]),
+  ];
   const started = puppeteer.launch({
     browser: kind,
     executablePath: programs[kind] ?? '',
@@ -105,7 +114,7 @@ function browserOf(kind: Kind): Promise<Browser> {
     args: kind === 'chrome' ? chromeOnly : [],
     protocolTimeout: 2 * LIMIT_MS,
   });
-  browsers.set(kind, started);
+  browsers.set(name, started);
   return started;
 }
 
