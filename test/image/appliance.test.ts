@@ -25,9 +25,9 @@ import { tryAdapterInputs, tryAdapterSession } from './adapter-session.ts';
 import { QemuBox } from './box.ts';
 import { type Bundles, writeBundles } from './bundles.ts';
 import { imageMissing, putOnCard, readFromCard, writeCard } from './card.ts';
-import { CardRecording, DICTIONARY, Load, lookIntoCard } from './pulled-plug.ts';
+import { CardRecording, DICTIONARY, Load, pullPlugs } from './pulled-plug.ts';
 import { authorityOf, grpcClient, HttpClient } from './remote.ts';
-import { tryReset, trySession } from './uart-session.ts';
+import { tryFramings, tryReset, trySession } from './uart-session.ts';
 import type { UsbAdapter } from './usb-adapter.ts';
 
 const UART = '/dev/ttyAMA0';
@@ -210,33 +210,8 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   });
 
   it('takes every framing that a PL011 has, and reads it back', async () => {
-    const { PARITY_EVEN, PARITY_ODD, PARITY_MARK, PARITY_SPACE, PARITY_NONE } = serial.Parity;
-    const { STOPBITS_ONE, STOPBITS_ONE_POINT_FIVE, STOPBITS_TWO } = serial.StopBits;
-    for (const [dataBits, parity, stop] of [
-      [7, PARITY_EVEN, STOPBITS_ONE],
-      [7, PARITY_ODD, STOPBITS_TWO],
-      [8, PARITY_MARK, STOPBITS_ONE],
-      [8, PARITY_SPACE, STOPBITS_ONE],
-      [5, PARITY_NONE, STOPBITS_ONE],
-      [6, PARITY_NONE, STOPBITS_TWO],
-    ] as const) {
-      await openPort(client, UART, { dataBits, parity, stopBits: stop, baudRate: 9600 });
-      const { effective } = await client.line.getStatus({});
-      assert.deepEqual(
-        [effective?.dataBits, effective?.parity, effective?.stopBits, effective?.unverified],
-        [dataBits, parity, stop, false],
-      );
-    }
-    // Refused, and the port stays as it was.
-    const refused = await client.serial.open({
-      portName: UART,
-      baudRate: 9600,
-      dataBits: 5,
-      stopBits: STOPBITS_ONE_POINT_FIVE,
-    });
-    assert.equal(refused.status, serial.StatusCode.INVALID_ARGUMENT);
-    assert.equal((await client.line.getStatus({})).effective?.dataBits, 6);
-    await openPort(client, UART);
+    await box.watchUart(true);
+    await tryFramings(client, box, UART);
   });
 
   it('has the modem lines and counters of the driver', async () => {
@@ -247,7 +222,6 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
   });
 
   it('does to the UART what a Session asks for, in that order; a line that XOFF holds, holds nobody', async () => {
-    await box.watchUart(true);
     await trySession(client, box);
   });
 
@@ -312,27 +286,24 @@ describe('the appliance on emulated hardware', { skip: imageMissing() }, () => {
     const random = seeded(seed);
     const load = new Load(random);
     const who = await box.ssh(WHO);
-    await http.expect(201, 'POST', '/dictionaries', { name: DICTIONARY, title: 'Under load', scope: 'PUBLIC' });
-    // What earlier tests left in the log is none of this one's records.
-    await client.serial.close({});
-    await openPort(client, UART);
-    load.ledger.startAfter(Number((await client.line.getStatus({})).log?.headId ?? 0));
-    const boots: number[] = [];
+    await load.begin(client, http, UART);
     const recording = new CardRecording(box, join(dir, 'states'));
-    for (let pull = 1; pull <= PULLS; pull++) {
-      await load.until(box, client, http, random.between(3_000, 12_000));
-      if (pull === PULLS) {
+    const boots = await pullPlugs(box, load, PULLS, {
+      connection: () => ({ client, http }),
+      lifeMs: () => random.between(3_000, 12_000),
+      pulled(pull) {
+        if (pull < PULLS) return;
         const states = recording.look(LOOK_EVERY, () => random.between(0, 999) / 1000);
         say(`the card after each ${LOOK_EVERY}th flush: ${JSON.stringify(states)}`);
         assert.ok(states.looked > 0 && states.torn > 0, 'no state was checked');
-      }
-      lookIntoCard(box);
+      },
       // Its last life is recorded write by write, the start after a pulled plug with it.
-      boots.push(await powerOn(pull === PULLS - 1 ? recording.begin() : []));
-      connect();
-      await until('the port is open again', async () => (await portState(client)) === PORT_STATE_OPEN, PATIENCE_MS);
-      await load.check(client, http);
-    }
+      async powerOn(pull) {
+        const seconds = await powerOn(pull === PULLS - 1 ? recording.begin() : []);
+        connect();
+        return seconds;
+      },
+    });
     assert.equal(await box.ssh(WHO), who, 'the box is another one');
     say(`boot to ready: ${boots.map((s) => s.toFixed(0)).join(', ')} s`);
     say(`pulled plugs: ${JSON.stringify(load.ledger.figures)}, ${load.records} records`);

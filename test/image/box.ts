@@ -79,7 +79,7 @@ export class QemuBox {
     copyFromCard(this.card, `${prefix}/vmlinuz`, kernel);
     copyFromCard(this.card, `${prefix}/initrd`, initrd);
     const commandLine = readFromCard(this.card, `${prefix}/cmdline.txt`).toString('latin1').trim();
-    const machine = this.#options.machine ?? virt;
+    const machine = this.#machine;
     for (const name of ['uart', 'qmp', 'usb']) rmSync(join(this.dir, name), { force: true });
     const system = ['-kernel', kernel, '-initrd', initrd, '-append', `${commandLine} ${machine.words}`];
     const emulator = [...machine.emulator(), ...this.#emulated(machine, prefix, extra), ...system];
@@ -154,7 +154,11 @@ export class QemuBox {
   }
 
   uartActs(): UartAct[] {
-    return uartActs(this.#log);
+    return uartActs(this.#log, this.#machine.uartHz);
+  }
+
+  get #machine(): Machine {
+    return this.#options.machine ?? virt;
   }
 
   get #log(): string {

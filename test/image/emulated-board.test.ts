@@ -22,6 +22,7 @@ describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing()
   });
   after(async () => {
     booted?.client.close();
+    booted?.http.close();
     await booted?.box.kill();
     rmSync(dir, { recursive: true, force: true });
   });

@@ -23,6 +23,8 @@ export interface Machine {
   readonly emulator: () => readonly string[];
   /** More words for the kernel. Mitigations guard no emulated processor, and cost it a tenth of its time. */
   readonly words: string;
+  /** Clock of its PL011. */
+  readonly uartHz: number;
   /** The machine and its devices; the chardevs uart and console and the netdev lan are declared already. */
   readonly options: (start: Start) => readonly string[];
 }
@@ -30,6 +32,7 @@ export interface Machine {
 export const virt: Machine = {
   emulator: () => ['qemu-system-aarch64'],
   words: 'console=hvc0 loglevel=6 mitigations=off',
+  uartHz: 24_000_000,
   options({ dir, drive }) {
     const parts = [
       '-M virt,gic-version=3 -cpu cortex-a53 -smp 2 -m 1024',
@@ -69,6 +72,7 @@ export function board({ machine, tree, memoryMib }: BoardOptions): Machine {
   return {
     emulator: () => inTree('qemu-system-aarch64', '-L', join(trixieTree(), 'usr/share/qemu')),
     words: `${shown} mitigations=off systemd.watchdog_sec=0 module_blacklist=vc4,cdc_subset${memory}`,
+    uartHz: 48_000_000,
     options(start) {
       const drive = start.drive === undefined ? [] : ['-drive', `${start.drive},if=sd,id=card`];
       const serial = ['-serial', 'chardev:uart', '-serial', 'chardev:console'];

@@ -4,8 +4,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../src/shared/base/wait.fixture.ts';
+import { lineside } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
-import { logStatus } from '../e2e/faults.ts';
+import { logStatus, openPort } from '../e2e/faults.ts';
 import { Ledger } from '../soak/ledger.ts';
 import type { Random } from '../soak/random.ts';
 import { encodeRecord } from '../soak/records.ts';
@@ -20,6 +22,9 @@ const DEVICE_PAUSE_MS = 30;
 /** Callers give the emulated box room to breathe. */
 const CALLER_PAUSE_MS = 10;
 const PAGE = 500;
+/** Under emulation. */
+const REOPEN_LIMIT_MS = 120_000;
+const { PORT_STATE_OPEN } = lineside.v1.PortState;
 
 export class Load {
   readonly ledger = new Ledger();
@@ -35,6 +40,14 @@ export class Load {
 
   get records(): number {
     return this.#answered.size;
+  }
+
+  /** The port is opened, and the dictionary made; what the log has already is none of this load's. */
+  async begin(client: Client, http: HttpClient, portName: string): Promise<void> {
+    await http.expect(201, 'POST', '/dictionaries', { name: DICTIONARY, title: 'Under load', scope: 'PUBLIC' });
+    await client.serial.close({});
+    await openPort(client, portName);
+    this.ledger.startAfter(Number((await client.line.getStatus({})).log?.headId ?? 0));
   }
 
   /** Works on the box until the plug is pulled after so many milliseconds. */
@@ -113,6 +126,32 @@ export class Load {
   }
 }
 
+interface Lives {
+  readonly connection: () => { readonly client: Client; readonly http: HttpClient };
+  readonly lifeMs: () => number;
+  /** The box is off. */
+  readonly pulled?: (pull: number) => void;
+  /** Until the box answers, and there is a new connection; the seconds of the start. */
+  readonly powerOn: (pull: number) => Promise<number>;
+}
+
+/** The card is checked after each pulled plug, and everything that was promised after each start. The seconds of the starts. */
+export async function pullPlugs(box: QemuBox, load: Load, count: number, lives: Lives): Promise<number[]> {
+  const boots: number[] = [];
+  for (let pull = 1; pull <= count; pull++) {
+    const { client, http } = lives.connection();
+    await load.until(box, client, http, lives.lifeMs());
+    lives.pulled?.(pull);
+    lookIntoCard(box);
+    boots.push(await lives.powerOn(pull));
+    const again = lives.connection();
+    const isOpen = async (): Promise<boolean> => (await again.client.line.getStatus({})).portState === PORT_STATE_OPEN;
+    await until('the port is open again', isOpen, REOPEN_LIMIT_MS);
+    await load.check(again.client, again.http);
+  }
+  return boots;
+}
+
 /** Where the data partition is on the card. */
 export function dataPart(card: string): Part {
   const { partitiontable } = JSON.parse(execFileSync('sfdisk', ['--json', card], { encoding: 'utf8' })) as {
@@ -125,7 +164,7 @@ export function dataPart(card: string): Part {
 }
 
 /** The card in a reader: the file system is sound once its journal was replayed, and so are both databases. */
-export function lookIntoCard(box: QemuBox): void {
+function lookIntoCard(box: QemuBox): void {
   const copy = join(box.dir, 'data.ext4');
   copyData(box, copy);
   mkdirSync(join(box.dir, 'mount'), { recursive: true });

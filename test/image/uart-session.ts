@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RemotePort } from '../../src/cli/port/remote-port.ts';
 import { FlowControl } from '../../src/line/port/line-config.ts';
 import { until, within } from '../../src/shared/base/wait.fixture.ts';
-import { lineside } from '../../src/shared/proto/services.ts';
+import { lineside, serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
+import { openPort } from '../e2e/faults.ts';
 import { startSeeing } from '../e2e/python.ts';
 import { startCli } from '../e2e/run-cli.ts';
 import type { QemuBox } from './box.ts';
@@ -19,6 +20,39 @@ const BREAK_MS = 150;
 const ANSWER_MS = 30_000;
 const [NO_PARITY, EVEN] = [0, 1];
 const [ONE_STOP, TWO_STOP] = [0, 2];
+
+/** Every framing that a PL011 has: as the line reports it, and as the UART was told. The port is 115,200 8N1 afterwards. */
+export async function tryFramings(client: Client, uart: Uart, portName: string): Promise<string> {
+  const { PARITY_EVEN, PARITY_ODD, PARITY_MARK, PARITY_SPACE, PARITY_NONE } = serial.Parity;
+  const { STOPBITS_ONE, STOPBITS_ONE_POINT_FIVE, STOPBITS_TWO } = serial.StopBits;
+  const framings = [
+    [8, PARITY_NONE, STOPBITS_ONE, '8N1'],
+    [7, PARITY_EVEN, STOPBITS_ONE, '7E1'],
+    [8, PARITY_ODD, STOPBITS_TWO, '8O2'],
+    [7, PARITY_ODD, STOPBITS_TWO, '7O2'],
+    [8, PARITY_MARK, STOPBITS_ONE, '8M1'],
+    [8, PARITY_SPACE, STOPBITS_ONE, '8S1'],
+    [5, PARITY_NONE, STOPBITS_ONE, '5N1'],
+    [6, PARITY_NONE, STOPBITS_TWO, '6N2'],
+  ] as const;
+  const effective = async () => (await client.line.getStatus({})).effective;
+  for (const [dataBits, parity, stopBits, name] of framings) {
+    await openPort(client, portName, { dataBits, parity, stopBits, baudRate: 9600 });
+    const shown = await effective();
+    assert.deepEqual(
+      [shown?.dataBits, shown?.parity, shown?.stopBits, shown?.unverified],
+      [dataBits, parity, stopBits, false],
+    );
+    // A port that is opened again begins with the 9600 8N1 of the kernel.
+    assert.equal(uart.uartActs().findLast(({ what }) => /^\d+ \d[A-Z]\d$/.test(what))?.what, `9600 ${name}`);
+  }
+  // Refused, and the port stays as it was.
+  const wrong = { portName, baudRate: 9600, dataBits: 5, stopBits: STOPBITS_ONE_POINT_FIVE };
+  assert.equal((await client.serial.open(wrong)).status, serial.StatusCode.INVALID_ARGUMENT);
+  assert.equal((await effective())?.dataBits, 6);
+  await openPort(client, portName);
+  return framings.map(([, , , name]) => name).join(', ');
+}
 
 /** The port is open at 115,200 8N1. */
 export async function trySession(client: Client, uart: Uart): Promise<void> {

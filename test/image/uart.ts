@@ -1,8 +1,6 @@
 /** What the service does to the PL011 of the emulated box: QEMU's record of what was written to its registers, in words. */
 import { existsSync, readFileSync } from 'node:fs';
 
-/** QEMU's clock of the PL011, Hz. */
-const CLOCK_HZ = 24_000_000;
 const [DATA, DIVISOR, FRACTION, LINE_CONTROL, CONTROL] = [0x00, 0x24, 0x28, 0x2c, 0x30];
 
 /** "9600 7E1", "DTR off", "break", "break ends", or bytes that were sent: '"f0"'. */
@@ -12,7 +10,7 @@ export interface UartAct {
 }
 
 /** From QEMU's log with trace event pl011_write and -msg timestamp=on. What is written again unchanged is no act. */
-export function uartActs(file: string): UartAct[] {
+export function uartActs(file: string, clockHz: number): UartAct[] {
   const acts: UartAct[] = [];
   const held = new Map<number, number>();
   let settings = '';
@@ -22,7 +20,7 @@ export function uartActs(file: string): UartAct[] {
     held.set(register, value);
     if (register === DATA) addByte(acts, atMs, value);
     if (register === LINE_CONTROL) {
-      const now = `${baudRate(held)} ${frame(value)}`;
+      const now = `${baudRate(held, clockHz)} ${frame(value)}`;
       if (now !== settings) note(atMs, now);
       settings = now;
       if (((before ?? 0) ^ value) & 1) note(atMs, value & 1 ? 'break' : 'break ends');
@@ -51,13 +49,14 @@ export function addByte(acts: UartAct[], atMs: number, byte: number): void {
 }
 
 /** To the hundred: the divisor has steps. */
-function baudRate(held: ReadonlyMap<number, number>): number {
-  return 100 * Math.round(CLOCK_HZ / 1_600 / ((held.get(DIVISOR) ?? 0) + (held.get(FRACTION) ?? 0) / 64));
+function baudRate(held: ReadonlyMap<number, number>, clockHz: number): number {
+  return 100 * Math.round(clockHz / 1_600 / ((held.get(DIVISOR) ?? 0) + (held.get(FRACTION) ?? 0) / 64));
 }
 
-/** WLEN, PEN, EPS, STP2 of UARTLCR_H. */
+/** WLEN, PEN, EPS, SPS (the parity bit is constant), STP2 of UARTLCR_H. */
 function frame(value: number): string {
-  const parity = value & 0x02 ? (value & 0x04 ? 'E' : 'O') : 'N';
+  const [even, odd] = value & 0x80 ? ['S', 'M'] : ['E', 'O'];
+  const parity = value & 0x02 ? (value & 0x04 ? even : odd) : 'N';
   return `${5 + ((value >> 5) & 3)}${parity}${value & 0x08 ? 2 : 1}`;
 }
 

@@ -4,10 +4,9 @@
  */
 import { join } from 'node:path';
 import { newToken } from '../../src/shared/auth/tokens.ts';
-import { openPort } from '../e2e/faults.ts';
 import { QemuBox } from '../image/box.ts';
 import { writeCard } from '../image/card.ts';
-import { CardRecording, DICTIONARY, Load } from '../image/pulled-plug.ts';
+import { CardRecording, Load } from '../image/pulled-plug.ts';
 import { grpcClient, HttpClient } from '../image/remote.ts';
 import { seeded } from './random.ts';
 
@@ -36,9 +35,7 @@ export async function cardStates(dir: string, states: number, seed: number, say:
   const load = new Load(random);
   const connect = () => ({ client: grpcClient(box, authority, token), http: new HttpClient(box, authority, token) });
   const first = connect();
-  await first.http.expect(201, 'POST', '/dictionaries', { name: DICTIONARY, title: 'Under load', scope: 'PUBLIC' });
-  await openPort(first.client, '/dev/ttyAMA0');
-  load.ledger.startAfter(Number((await first.client.line.getStatus({})).log?.headId ?? 0));
+  await load.begin(first.client, first.http, '/dev/ttyAMA0');
   await load.until(box, first.client, first.http, random.between(1_000, 5_000));
   let [lives, looked, torn] = [0, 0, 0];
   try {

@@ -13,6 +13,7 @@
  *   webhooks [ROUNDS] kill -9 of the hub at random moments under load, with a subscriber that fails in every way (100)
  *   migration [MIB]  a refdata.db of version 4 of that size, moved by a process that is killed 20 times (2,048)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
+ *   boards [PULLS]   the image on an emulated Raspberry Pi 3B and 4B; so often the plug of the 3B is pulled (10; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
@@ -85,6 +86,15 @@ const campaigns: Readonly<Record<string, Campaign>> = {
     return migrationRun(temporaryDirectory(), mib, 20, seed, say);
   }),
   card: seeded('card, states', 2_000, (states, seed) => cardStates(temporaryDirectory(), states, seed, say)),
+  boards: {
+    usual: 10,
+    async run(pulls) {
+      const { boardRuns } = await import('./boards.ts');
+      const seed = chosenSeed();
+      say(`boards: plug pulled ${pulls} times, SEED=${seed}`);
+      await boardRuns(temporaryDirectory(), pulls, seed, say);
+    },
+  },
   // The generators of the end-to-end tests, with more to do.
   phone: { usual: 10, run: (minutes) => runTests('test/console/phone.test.ts', { SOAK: String(minutes) }) },
   session: { usual: 1_000_000, run: (count) => runTests('test/e2e/session-fuzz.test.ts', { SOAK: String(count) }) },
