@@ -24,7 +24,7 @@ import { openSimulated, type Product, startProduct } from './product.ts';
 const isWritten = process.env['LINESIDE_PICTURES'] === 'write';
 const IMAGES = join(ROOT, 'docs/images');
 const HASH_FILE = join(IMAGES, 'console.sha256');
-const MAX_BYTES = 150_000;
+const MAX_BYTES = 200_000;
 const GIB = 2 ** 30;
 /** The history has a sample every 10 s: a curve needs some. The device reports at each of these intervals for so long. */
 const EACH_MS = 35_000;
