@@ -9,7 +9,7 @@ import { type NotifySocket, openNotifySocket } from '../../src/shared/host/notif
 import { runDaemonToEnd, startDaemon, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { startBoth, startHub } from './hub.ts';
-import { namedPty, unplug } from './pty.ts';
+import { namedPty } from './pty.ts';
 import { inject, straceWorks } from './strace.ts';
 
 /** Fed each second. */
@@ -68,7 +68,7 @@ test('the line: stages, READY with its status, food, what changes, STOPPING', as
   assert.match(ready.fields['STATUS'] ?? '', /^no port open, log \d/);
   await openPort(daemon.client, pty.portName, { baudRate: 9_600 });
   await socket.waitFor(({ fields }) => /^open \/dev\/pts\/\d+ 9600 8N1, log \d/.test(fields['STATUS'] ?? ''));
-  unplug(pty);
+  pty.close();
   await socket.waitFor(
     ({ fields }) => fields['STATUS']?.startsWith(`lost ${pty.portName}, waiting for it, log`) === true,
   );

@@ -8,7 +8,7 @@ import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, startDaemon, type Toml, temporaryDirectory } from './daemon.ts';
 import { openPort } from './faults.ts';
 import { LiveReader } from './live-reader.ts';
-import { type NamedPty, namedPty, point, unplug } from './pty.ts';
+import { type NamedPty, namedPty, point } from './pty.ts';
 
 const { OK, INTERNAL_ERROR, NOT_CONNECTED } = serial.StatusCode;
 const { PORT_STATE_LOST, PORT_STATE_OPEN } = lineside.v1.PortState;
@@ -55,7 +55,7 @@ test('a port that vanishes while open is not connected, and comes back under ano
     const former = pty.slavePath;
     // Opened before the old one goes: so it cannot get the same number.
     const next = namedPty(temporaryDirectory(), 'next');
-    unplug(pty);
+    pty.close();
     await isLost(daemon);
     const answer = await daemon.client.serial.sendPacket({ payload: Buffer.from('lost') });
     assert.equal(answer.status, NOT_CONNECTED);
@@ -89,7 +89,7 @@ test('a port that vanishes while a write is stalled fails that packet and those 
     const { counters } = await daemon.client.line.getStatus({});
     return Number(counters?.txQueuedPackets) >= 1;
   });
-  unplug(pty);
+  pty.close();
   const answers = await within('every answer', Promise.all(packets));
   const failed = answers.filter(({ status }) => status !== OK);
   assert.ok(failed.length >= 2);
@@ -119,7 +119,7 @@ for (const how of ['SIGTERM', 'kill -9'] as const) {
     await bytesFlow(first, pty, 'pre.');
     if (how === 'SIGTERM') assert.equal(await first.stop(), 0);
     else await first.kill();
-    if (how === 'kill -9') unplug(pty);
+    if (how === 'kill -9') pty.close();
     const second = await start(ports, { at_start: 'resume' }, first.dir);
     if (how === 'kill -9') pty = namedPty(ports);
     await isOpen(second, pty.portName);

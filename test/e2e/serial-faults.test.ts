@@ -10,7 +10,7 @@ import { until } from '../../src/shared/base/wait.fixture.ts';
 import { environment, MAIN, NODE, startProcess, temporaryDirectory, writeConfig } from './daemon.ts';
 import { echo, startEchoBox, wasSent } from './faults.ts';
 import { makeIsland } from './island.ts';
-import { namedPty, unplug } from './pty.ts';
+import { namedPty } from './pty.ts';
 import { startSeeing } from './python.ts';
 import { addToken, type RunningCli, remember, runCli, startCli } from './run-cli.ts';
 
@@ -29,7 +29,7 @@ test('the line is lost: with --wait what the program writes meanwhile is sent on
   const waiting = startCli(['attach', '--config', configFile, '--link', linkIn(), '--wait']);
   const patient = startSeeing('attach_client.py', await ready(waiting));
   await patient.seen(0);
-  unplug(box.pty);
+  box.pty.close();
   await until('it says so', () => waiting.stderr().includes('the port is not open any more: programs wait'));
   patient.child.stdin?.write('\n');
   const plugIn = () => {
@@ -46,7 +46,7 @@ test('the line is lost: with --wait what the program writes meanwhile is sent on
   const hungUpOn = async (serving: RunningCli, program: string): Promise<void> => {
     const { child, seen } = startSeeing(program, await ready(serving));
     await seen(0);
-    unplug(pty);
+    pty.close();
     await until('it says so', () => serving.stderr().includes('the port is not open any more'));
     child.stdin?.end('\n');
     assert.equal((await seen(1))['end'], 'hang-up');

@@ -11,7 +11,7 @@ import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, startBox } from './faults.ts';
-import { unplug } from './pty.ts';
+import {} from './pty.ts';
 import { startCli } from './run-cli.ts';
 
 const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_CLOSED } = lineside.v1.PortState;
@@ -324,7 +324,7 @@ test('a lost port, and one that is closed, are events; a command says that nothi
   const { daemon, pty } = await startBox();
   const session = new Session(daemon);
   await session.stands();
-  unplug(pty);
+  pty.close();
   await until('the loss', () => session.states().includes(PORT_STATE_LOST));
   await assert.rejects(session.port.send(Buffer.from('x')), /no port is open/);
   await assert.rejects(session.port.command({ drain: {} }), /no port is open/);
