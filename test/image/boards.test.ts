@@ -11,7 +11,7 @@ import { after, before, describe, it } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { type Board, boards } from './board-list.ts';
 import { builtImage, copyFromCard, imageMissing } from './card.ts';
-import { cells, DeviceTree, isEnabled, strings, type TreeNode } from './device-tree.ts';
+import { cells, DeviceTree, isBehindPci, isEnabled, strings, type TreeNode } from './device-tree.ts';
 import { runInTree, withOverlays } from './machine.ts';
 
 /** The firmware reads no more of a line of config.txt. */
@@ -170,6 +170,9 @@ class Kernel {
       const compatible = strings(node, 'compatible');
       // The board's own name, and nodes that only group others.
       if (node.parent === undefined || compatible.length === 0) continue;
+      // amba_device_add() claims the registers from the whole address space, where the window of PCI is taken already.
+      const refused = compatible.includes('arm,primecell') && isBehindPci(node);
+      assert.ok(!refused, `${node.path} is an AMBA device behind PCI, which the kernel refuses`);
       assert.ok(
         compatible.some((one) => this.#isBuiltIn(one) || this.#byModule(one, from)),
         `${device.path} needs ${node.path} (${compatible.join(', ')}), which has no driver in kernel or ${from}`,

@@ -71,6 +71,10 @@ export function isEnabled(node: TreeNode | undefined): boolean {
   return (status === 'okay' || status === 'ok') && isEnabled(node.parent);
 }
 
+export function isBehindPci({ parent }: TreeNode): boolean {
+  return parent !== undefined && (strings(parent, 'device_type')[0] === 'pci' || isBehindPci(parent));
+}
+
 export function strings(node: TreeNode | undefined, name: string): string[] {
   const value = node?.properties.get(name);
   return value === undefined ? [] : value.toString('latin1').split('\0').slice(0, -1);
