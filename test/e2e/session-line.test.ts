@@ -11,7 +11,6 @@ import { until } from '../../src/shared/base/wait.fixture.ts';
 import { lineside, serial } from '../../src/shared/proto/services.ts';
 import { type Daemon, temporaryDirectory } from './daemon.ts';
 import { everythingAfter, openPort, startBox } from './faults.ts';
-import {} from './pty.ts';
 import { startCli } from './run-cli.ts';
 
 const { PORT_STATE_OPEN, PORT_STATE_LOST, PORT_STATE_CLOSED } = lineside.v1.PortState;
