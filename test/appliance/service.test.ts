@@ -99,7 +99,7 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
   test('the thread of searches gives way to the others', async () => {
     assert.match(await box.sh('lineside log --grep "to the device"'), /to the device/);
     const threads = await box.sh('ps -L -o ni=,comm= -p $(systemctl show --value --property=MainPID lineside)');
-    assert.match(threads, /^ *10 lineside-search$/m);
+    assert.match(threads, /^ *19 lineside-search$/m);
     assert.match(threads, /^ *0 lineside-line$/m);
   });
 

@@ -25,19 +25,27 @@ interface Engine {
 /** Above the usual blocks; a larger one goes the usual way. */
 const roomBytes = 128 * 1024;
 
-/** The entries of a block by their places in it, without an object for each column: a slow line leaves a block for each entry. */
-export class BlockEntries {
-  readonly count: number;
+/** A block by the places of its entries in it: an object for each of its columns would be garbage after each block. */
+export class UnpackedBlock {
+  count = 0;
+  /** Has data and notes of the entries from `from` on. */
+  bytes: Buffer = Buffer.alloc(0);
+  from = 0;
   /** The columns of four bytes, one after the other (log-block.ts). */
-  readonly #words: Uint32Array;
-  readonly #dirs: Uint8Array;
-  readonly #dirsAt: number;
+  #words: Uint32Array = new Uint32Array();
+  #dirs: Uint8Array = new Uint8Array();
+  #dirsAt = 0;
 
-  constructor(count: number, words: Uint32Array, dirs: Uint8Array, dirsAt: number) {
+  setColumns(count: number, words: Uint32Array, dirs: Uint8Array, dirsAt: number): void {
     this.count = count;
     this.#words = words;
     this.#dirs = dirs;
     this.#dirsAt = dirsAt;
+  }
+
+  setBytes(bytes: Buffer, from: number): void {
+    this.bytes = bytes;
+    this.from = from;
   }
 
   dir(i: number): number {
@@ -80,18 +88,11 @@ export class BlockEntries {
   }
 }
 
-/** Until the next block is unpacked. */
-export interface Unpacked {
-  readonly entries: BlockEntries;
-  readonly bytes: Buffer;
-  /** Where data and notes begin in the bytes. */
-  readonly from: number;
-}
-
 export class BlockUnpacker {
   readonly #engine = createInflateRaw() as unknown as Engine;
   readonly #room = Buffer.allocUnsafeSlow(roomBytes);
   readonly #words = new Uint32Array(this.#room.buffer);
+  readonly #block = new UnpackedBlock();
   #isFailed = false;
 
   constructor() {
@@ -101,27 +102,29 @@ export class BlockUnpacker {
     Object.assign(this.#engine._handle, { onerror });
   }
 
-  /** Throws DamagedError. */
-  unpack(block: QueuedBlock): Unpacked {
-    const unpacked = this.#unpacked(block);
-    if (unpacked !== undefined) return unpacked;
+  /** Until the next block is unpacked. Throws DamagedError. */
+  unpack(block: QueuedBlock): UnpackedBlock {
+    if (this.#isUnpacked(block)) return this.#block;
     const { body, columns } = columnsIn({ ...block, body: block.bodies.subarray(block.from, block.to) });
-    const words = new Uint32Array(body, 0, 4 * block.entries);
-    return { entries: new BlockEntries(block.entries, words, columns.dirs, 0), bytes: columns.bytes, from: 0 };
+    this.#block.setColumns(block.entries, new Uint32Array(body, 0, 4 * block.entries), columns.dirs, 0);
+    this.#block.setBytes(columns.bytes, 0);
+    return this.#block;
   }
 
-  /** undefined: not a plain case, or damaged. */
-  #unpacked({ entries: count, codec, bodies, from: bodyFrom, to, given }: QueuedBlock): Unpacked | undefined {
-    if (codec !== deflated || given !== null) return undefined;
+  /** False: not a plain case, or damaged. */
+  #isUnpacked({ entries: count, codec, bodies, from: bodyFrom, to, given }: QueuedBlock): boolean {
+    if (codec !== deflated || (given?.length ?? 0) > 0) return false;
     const { _handle: handle, _writeState: state } = this.#engine;
     this.#isFailed = false;
     handle.reset();
     handle.writeSync(constants.Z_FINISH, bodies, bodyFrom, to - bodyFrom, this.#room, 0, roomBytes);
-    const [roomLeft = 0, inputLeft = 0] = state;
+    const roomLeft = state[0] ?? 0;
+    const inputLeft = state[1] ?? 0;
     const from = count * columnBytes;
     const bytes = roomBytes - roomLeft - from;
-    if (this.#isFailed || roomLeft === 0 || inputLeft > 0 || bytes < 0) return undefined;
-    const entries = new BlockEntries(count, this.#words, this.#room, 4 * 4 * count);
-    return entries.isSound(bytes) ? { entries, bytes: this.#room, from } : undefined;
+    if (this.#isFailed || roomLeft === 0 || inputLeft > 0 || bytes < 0) return false;
+    this.#block.setColumns(count, this.#words, this.#room, 4 * 4 * count);
+    this.#block.setBytes(this.#room, from);
+    return this.#block.isSound(bytes);
   }
 }

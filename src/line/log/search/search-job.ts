@@ -3,9 +3,9 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { type Direction, type EntryClock, RX, TX, type Uint64 } from '../entry.ts';
 import { type Filter, matcher } from '../packed.ts';
 import { correct } from '../segments.ts';
-import { type BlockEntries, BlockUnpacker } from './block-unpacker.ts';
+import { BlockUnpacker, UnpackedBlock } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
-import { BlockQueue, type QueuedBlock, reachEntries, StoreReader } from './store-reader.ts';
+import { BlockQueue, reachEntries, StoreReader } from './store-reader.ts';
 import { SearchWindow, type WindowMatch } from './window.ts';
 
 export interface SearchQuery extends Filter {
@@ -44,6 +44,10 @@ export class SearchJob {
   readonly #store: StoreReader;
   readonly #unpacker = new BlockUnpacker();
   readonly #directions: readonly DirectionSearch[];
+  /** By direction; undefined: its bytes are not searched. */
+  readonly #windows: readonly (SearchWindow | undefined)[];
+  /** Made once, as blocks are many (BlockQueue). */
+  readonly #run = { dir: 0, block: new UnpackedBlock(), firstId: 0, first: 0, count: 0, from: 0, to: 0 };
   readonly #matches: ((entry: { dir: Direction; timestampMs: Uint64 }) => boolean) | undefined;
   /** Read, and not searched yet. */
   #blocks = new BlockQueue();
@@ -63,6 +67,7 @@ export class SearchJob {
     this.#directions = directions
       .filter((one) => wanted === undefined || wanted === one)
       .map((one) => new DirectionSearch(one, pattern, query.after, limit));
+    this.#windows = directions.map((one) => this.#directions.find(({ dir }) => dir === one)?.window);
     this.#matches = sinceMs === undefined && untilMs === undefined ? undefined : matcher({ sinceMs, untilMs });
     this.#at = query.after === 0 ? 0 : this.#store.lookBack(query.after);
   }
@@ -73,7 +78,7 @@ export class SearchJob {
     this.#bytes = 0;
     if (this.#blocks.isEmpty) this.#read();
     for (let block = this.#blocks.take(); block !== undefined; block = this.#blocks.take()) {
-      this.#searchBlock(block);
+      this.#searchBlock(block, this.#unpacker.unpack(block));
       this.#at = Math.min(this.#query.upTo, block.first + block.entries - 1);
       if (systemClock.monoMs() - startMs >= stepMs) break;
     }
@@ -120,47 +125,54 @@ export class SearchJob {
   }
 
   /** In runs of entries of one direction whose data follow each other. */
-  #searchBlock(block: QueuedBlock): void {
-    const { entries, bytes, from } = this.#unpacker.unpack(block);
-    const count = Math.min(entries.count, this.#query.upTo - block.first + 1);
-    let at = from;
-    let run = { dir: 0, first: 0, from };
-    const endRun = (next: number, dir: number): void => {
-      const window = next > run.first && at > run.from ? this.#directionOf(run.dir)?.window : undefined;
-      const { first, from: runFrom } = run;
-      const count = next - first;
-      window?.add({ entries, firstId: block.first + first, first, count, from: runFrom, to: at }, bytes);
-      run = { dir, first: next, from: at };
-    };
+  #searchBlock({ first: blockFirst }: { readonly first: number }, block: UnpackedBlock): void {
+    const count = Math.min(block.count, this.#query.upTo - blockFirst + 1);
+    let at = block.from;
+    this.#run.block = block;
+    this.#beginRun(TX, 0, at);
     for (let i = 0; i < count; i++) {
-      const dir = entries.dir(i);
-      const length = entries.dataLength(i);
-      const isOut = block.first + i <= this.#at || !this.#isOfTime(block.first + i, entries, i);
-      if (dir !== run.dir || isOut) endRun(i, dir);
+      const id = blockFirst + i;
+      const dir = block.dir(i);
+      const length = block.dataLength(i);
+      const isOut = id <= this.#at || !this.#isOfTime(id, block, i);
+      if (dir !== this.#run.dir || isOut) {
+        this.#endRun(blockFirst, i, at);
+        this.#beginRun(dir, i, at);
+      }
       at += length;
       this.#entries++;
       this.#bytes += length;
       if (isOut) {
-        if (block.first + i > this.#at) this.#directionOf(dir)?.window.search(true);
-        run = { dir, first: i + 1, from: at };
+        if (id > this.#at) this.#windows[dir]?.search(true);
+        this.#beginRun(dir, i + 1, at);
       }
-      const noteLength = entries.noteLength(i);
+      const noteLength = block.noteLength(i);
       if (noteLength === 0) continue;
-      endRun(i + 1, dir);
+      this.#endRun(blockFirst, i + 1, at);
       at += noteLength;
-      run.from = at;
+      this.#beginRun(dir, i + 1, at);
     }
-    endRun(count, 0);
+    this.#endRun(blockFirst, count, at);
   }
 
-  #directionOf(dir: number): DirectionSearch | undefined {
-    return this.#directions.find((one) => one.dir === dir);
+  #beginRun(dir: number, first: number, from: number): void {
+    this.#run.dir = dir;
+    this.#run.first = first;
+    this.#run.from = from;
   }
 
-  #isOfTime(id: number, entries: BlockEntries, i: number): boolean {
+  #endRun(blockFirst: number, next: number, to: number): void {
+    const run = this.#run;
+    run.firstId = blockFirst + run.first;
+    run.count = next - run.first;
+    run.to = to;
+    if (run.count > 0) this.#windows[run.dir]?.add(run);
+  }
+
+  #isOfTime(id: number, block: UnpackedBlock, i: number): boolean {
     if (this.#matches === undefined) return true;
-    const correctionMs = entries.isGiven(i) ? 0 : this.#store.segments.markAt(id).correctionMs;
-    return this.#matches({ dir: TX, timestampMs: correct(entries.stampedMs(i), correctionMs) });
+    const correctionMs = block.isGiven(i) ? 0 : this.#store.segments.markAt(id).correctionMs;
+    return this.#matches({ dir: TX, timestampMs: correct(block.stampedMs(i), correctionMs) });
   }
 }
 

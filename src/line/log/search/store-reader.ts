@@ -32,6 +32,8 @@ export const reachEntries = 5_000;
 /** A search reads so far before its first entry, as a match may begin there, but no more bytes than it searches in a tenth of a second. */
 const lookBackBytes = 16 * 1024 * 1024;
 
+const noMarks: Uint8Array = new Uint8Array();
+
 /** Where a read begins and what it is for. */
 interface Wanted extends Filter {
   readonly after: number;
@@ -47,22 +49,36 @@ export interface ReadBlocks {
 }
 
 /** A block whose body lies in the bodies of the queue. */
-export interface QueuedBlock extends Omit<StoredBlock, 'body'> {
+export interface QueuedBlock extends Readonly<Omit<StoredBlock, 'body'>> {
   readonly bodies: Buffer;
   readonly from: number;
   readonly to: number;
 }
 
-/** Of a block: `bytes` of its body, `given` in hex. */
-type Row = readonly [first: number, entries: number, codec: number, bytes: number, given: string];
+/** Of each block, one after the other: first id, entries, codec, bytes of its body, and in hex the marks of given times. */
+type Rows = readonly (number | string)[];
+const [firstColumn, entriesColumn, codecColumn, bytesColumn, givenColumn, columns] = [0, 1, 2, 3, 4, 5] as const;
 
-/** Blocks that wait to be searched. */
+/**
+ * Blocks that wait to be searched. A slow line leaves a block for each entry, and the threads of V8 that collect garbage take the
+ * processor from the line: so nothing here, nor where a block is unpacked and searched, is made for each block.
+ */
 export class BlockQueue {
-  readonly #reads: { readonly bodies: Buffer; readonly rows: readonly Row[] }[] = [];
+  readonly #reads: { readonly bodies: Buffer; readonly rows: Rows }[] = [];
+  readonly #taken = {
+    first: 0,
+    entries: 0,
+    codec: 0,
+    bodies: Buffer.alloc(0) as Buffer,
+    from: 0,
+    to: 0,
+    given: noMarks,
+  };
   #bytes = 0;
   #count = 0;
-  #next = 0;
-  #from = 0;
+  /** In the rows and in the bodies of the first read. */
+  #nextRow = 0;
+  #nextByte = 0;
 
   get bytes(): number {
     return this.#bytes;
@@ -77,28 +93,34 @@ export class BlockQueue {
     return this.#reads.length === 0;
   }
 
-  add(bodies: Buffer, rows: readonly Row[]): void {
+  add(bodies: Buffer, rows: Rows): void {
     this.#reads.push({ bodies, rows });
     this.#bytes += bodies.length;
-    this.#count += rows.length;
+    this.#count += rows.length / columns;
   }
 
-  /** undefined: it is empty. */
+  /** Until the next one is taken. undefined: the queue is empty. */
   take(): QueuedBlock | undefined {
     const [read] = this.#reads;
-    const row = read?.rows[this.#next];
-    if (read === undefined || row === undefined) return undefined;
-    const [first, entries, codec, bytes, given] = row;
-    const from = this.#from;
-    this.#from += bytes;
-    this.#next++;
-    if (this.#next === read.rows.length) {
+    if (read === undefined) return undefined;
+    const { bodies, rows } = read;
+    const given = rows[this.#nextRow + givenColumn];
+    const taken = this.#taken;
+    taken.first = Number(rows[this.#nextRow + firstColumn]);
+    taken.entries = Number(rows[this.#nextRow + entriesColumn]);
+    taken.codec = Number(rows[this.#nextRow + codecColumn]);
+    taken.bodies = bodies;
+    taken.from = this.#nextByte;
+    taken.to = this.#nextByte + Number(rows[this.#nextRow + bytesColumn]);
+    taken.given = given === '' ? noMarks : Buffer.from(String(given), 'hex');
+    this.#nextRow += columns;
+    this.#nextByte = taken.to;
+    if (this.#nextRow >= rows.length) {
       this.#reads.shift();
-      this.#next = 0;
-      this.#from = 0;
+      this.#nextRow = 0;
+      this.#nextByte = 0;
     }
-    const marks = given === '' ? null : Buffer.from(given, 'hex');
-    return { first, entries, codec, bodies: read.bodies, from, to: from + bytes, given: marks };
+    return taken;
   }
 }
 
@@ -173,19 +195,19 @@ function readBlocks(sql: Sql, after: number, upTo: number): Omit<ReadBlocks, 'is
   const holding = sql<[number], number | null>('SELECT max(first_id) FROM blocks WHERE first_id <= ?');
   let from = holding.pluck().get(after + 1) ?? 0;
   // Text of SQLite is bytes with a length: neither zero bytes nor what is no UTF-8 changes them on the way.
-  const read = sql<[number, number, number, number], { bodies: Buffer; rows: string }>(
+  const read = sql<[number, number, number, number], { bodies: Buffer; rows: string | null }>(
     `SELECT CAST(group_concat(CAST(body AS TEXT), '' ORDER BY first_id) AS BLOB) AS bodies,
-       json_group_array(json_array(first_id, entries, codec, length(body), hex(bits)) ORDER BY first_id) AS rows
+       '[' || group_concat(format('%d,%d,%d,%d,"%s"', first_id, entries, codec, length(body), hex(bits)), ',' ORDER BY first_id) || ']' AS rows
      FROM (SELECT * FROM blocks LEFT JOIN given_times USING (first_id)
            WHERE first_id >= ? AND first_id <= ? AND first_id + entries > ? ORDER BY first_id LIMIT ?)`,
   );
   const blocks = new BlockQueue();
   for (;;) {
     const found = read.get(from, upTo, after + 1, rowsAtOnce);
-    const rows = JSON.parse(found?.rows ?? '[]') as Row[];
+    const rows = JSON.parse(found?.rows ?? '[]') as Rows;
     if (found !== undefined && rows.length > 0) blocks.add(found.bodies, rows);
-    if (rows.length < rowsAtOnce) return { blocks, isLast: true };
-    from = (rows.at(-1)?.[0] ?? from) + 1;
+    if (rows.length < columns * rowsAtOnce) return { blocks, isLast: true };
+    from = Number(rows.at(-columns)) + 1;
     const isFull = blocks.bytes >= maxReadBytes || blocks.count >= maxRows;
     if (isFull || systemClock.monoMs() - startMs >= maxReadMs) return { blocks, isLast: false };
   }

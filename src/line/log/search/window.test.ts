@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { RE2JS } from 're2js';
 import { columnsOf } from '../../../shared/base/log-block.ts';
 import { pack } from '../packed.ts';
-import { BlockEntries } from './block-unpacker.ts';
+import { UnpackedBlock } from './block-unpacker.ts';
 import { finderOf, type Pattern } from './pattern.ts';
 import { SearchWindow, type WindowMatch } from './window.ts';
 
@@ -27,10 +27,12 @@ function searched(pattern: Pattern, list: readonly { data: number[]; searches: b
   const [block] = blocks;
   if (block === undefined) return [];
   const { dirs, bytes } = columnsOf(buffer, block);
-  const packed = new BlockEntries(entries.length, new Uint32Array(buffer, block.offset, 4 * entries.length), dirs, 0);
+  const unpacked = new UnpackedBlock();
+  unpacked.setColumns(entries.length, new Uint32Array(buffer, block.offset, 4 * entries.length), dirs, 0);
+  unpacked.setBytes(bytes, 0);
   let at = 0;
   for (const [i, { data, searches }] of list.entries()) {
-    window.add({ entries: packed, firstId: i + 1, first: i, count: 1, from: at, to: at + data.length }, bytes);
+    window.add({ block: unpacked, firstId: i + 1, first: i, count: 1, from: at, to: at + data.length });
     at += data.length;
     if (searches) window.search(false);
   }

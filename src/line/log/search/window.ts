@@ -3,7 +3,7 @@
  * still begin in. Pure.
  */
 import { fromHalves, type Uint64 } from '../entry.ts';
-import type { BlockEntries } from './block-unpacker.ts';
+import type { UnpackedBlock } from './block-unpacker.ts';
 import type { Finder } from './pattern.ts';
 
 /** A match as it lies in the entries of one direction. */
@@ -21,7 +21,7 @@ export interface WindowMatch {
 
 /** Entries of a block whose data follow each other in its bytes. */
 export interface Run {
-  readonly entries: BlockEntries;
+  readonly block: UnpackedBlock;
   /** The first entry: its id, and its place in the block. */
   readonly firstId: number;
   readonly first: number;
@@ -59,12 +59,12 @@ export class SearchWindow {
     return this.#entries.id(this.#entries.indexAt(from));
   }
 
-  /** `bytes`: of the block, which are not needed afterwards. */
-  add(run: Run, bytes: Buffer): void {
+  /** The run and its block are not needed afterwards. */
+  add(run: Run): void {
     if (run.from === run.to || this.#isStopped) return;
     const end = this.#length + run.to - run.from;
     if (end > this.#bytes.length) this.#grow(end);
-    bytes.copy(this.#bytes, this.#length, run.from, run.to);
+    run.block.bytes.copy(this.#bytes, this.#length, run.from, run.to);
     this.#entries.add(run, this.#length);
     this.#length = end;
     if (this.#length >= this.#finder.windowBytes) this.search(false);
@@ -138,18 +138,18 @@ class PlacedEntries {
   #rows = new Float64Array(columns * 256);
   #count = 0;
 
-  add({ entries, firstId, first, count }: Run, at: number): void {
+  add({ block, firstId, first, count }: Run, at: number): void {
     if (columns * (this.#count + count) > this.#rows.length) this.#grow(count);
     let row = columns * this.#count;
     let place = at;
     for (let i = first; i < first + count; i++) {
-      const length = entries.dataLength(i);
+      const length = block.dataLength(i);
       if (length === 0) continue;
       this.#rows[row + idColumn] = firstId + i - first;
       this.#rows[row + placeColumn] = place;
-      this.#rows[row + highColumn] = entries.high(i);
-      this.#rows[row + lowColumn] = entries.low(i);
-      this.#rows[row + givenColumn] = entries.isGiven(i) ? 1 : 0;
+      this.#rows[row + highColumn] = block.high(i);
+      this.#rows[row + lowColumn] = block.low(i);
+      this.#rows[row + givenColumn] = block.isGiven(i) ? 1 : 0;
       row += columns;
       place += length;
     }
