@@ -98,9 +98,12 @@ describe('the service under systemd', { skip: missing, timeout: 280_000 }, () =>
 
   test('the thread of searches gives way to the others', async () => {
     assert.match(await box.sh('lineside log --grep "to the device"'), /to the device/);
-    const threads = await box.sh('ps -L -o ni=,comm= -p $(systemctl show --value --property=MainPID lineside)');
+    const pid = (await box.sh('systemctl show --value --property=MainPID lineside')).trim();
+    const threads = await box.sh(`ps -L -o ni=,comm= -p ${pid}`);
     assert.match(threads, /^ *19 lineside-search$/m);
     assert.match(threads, /^ *0 lineside-line$/m);
+    const status = await box.sh(`cat $(grep -l lineside-search /proc/${pid}/task/*/comm | sed s/comm$/status/)`);
+    assert.match(status, /^Cpus_allowed_list:\s*\d+$/m);
   });
 
   test('the hub learns of the line through its socket', async () => {

@@ -35,6 +35,7 @@ const callGetSockOpt: Call<[number, number, number, Uint8Array, Uint8Array]> = l
 const callFcntl: Call<[number, number, number]> = library.func('int fcntl(int, int, long)');
 const callPrctlName: Call<[number, string]> = library.func('prctl', 'int', ['int', 'str']);
 const callPrctlValue: Call<[number, number]> = library.func('prctl', 'int', ['int', 'ulong']);
+const callSetAffinity: Call<[number, number, Uint8Array]> = library.func('int sched_setaffinity(int, size_t, void *)');
 const callFlock: Call<[number, number]> = library.func('int flock(int, int)');
 const callFadvise: Call<[number, number, number, number]> = library.func(
   'int posix_fadvise(int, int64_t, int64_t, int)',
@@ -67,6 +68,8 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 const PR_SET_NAME = 15;
 const FD_CLOEXEC = 1;
+/** sizeof(cpu_set_t): 1,024 processors. */
+const AFFINITY_BYTES = 128;
 /** sizeof(struct sockaddr_un); sockaddr_storage is 128 and holds every family. */
 const UNIX_ADDRESS_BYTES = 110;
 const STORAGE_BYTES = 128;
@@ -121,6 +124,13 @@ export function peerOf(fd: number): { readonly uid: number; readonly gid: number
   length.writeUInt32LE(credentials.length);
   checked('getsockopt', callGetSockOpt(fd, SOL_SOCKET, SO_PEERCRED, credentials, length));
   return { uid: credentials.readUInt32LE(4), gid: credentials.readUInt32LE(8) };
+}
+
+/** This thread runs on that processor alone. */
+export function runOnProcessor(processor: number): void {
+  const mask = Buffer.alloc(AFFINITY_BYTES);
+  mask[processor >> 3] = 1 << (processor & 7);
+  checked('sched_setaffinity', callSetAffinity(0, mask.length, mask));
 }
 
 /**
