@@ -6,10 +6,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
-import { freePort } from '../free-port.ts';
 import { type Admin, administrator, standardAcls, TOPIC_PREFIX } from './admin.ts';
 import { kafkaJars, Missing } from './jars.ts';
-import { type KafkaPorts, type KafkaProcess, startKafka, users } from './kafka.ts';
+import { freePorts, type KafkaPorts, type KafkaProcess, startKafka, users } from './kafka.ts';
 
 export { TOPIC_PREFIX, users };
 
@@ -92,9 +91,4 @@ function awaitStopped(pid: number): void {
   const runs = (task: string): boolean => !/\) [Tt] /.test(readFileSync(`${tasks}/${task}/stat`, 'utf8'));
   for (let looks = 0; looks < 10_000; looks++) if (!readdirSync(tasks).some(runs)) return;
   throw new Error(`process ${pid} does not stop`);
-}
-
-async function freePorts(): Promise<KafkaPorts> {
-  const [plain, sasl, expired, controller] = [await freePort(), await freePort(), await freePort(), await freePort()];
-  return { plain, sasl, expired, controller };
 }

@@ -10,6 +10,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, r
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { lasting, makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
+import { freePort } from '../free-port.ts';
 
 export interface KafkaPorts {
   readonly plain: number;
@@ -66,41 +67,79 @@ export async function startKafka(settings: KafkaSettings) {
   const certificates = certificatesIn(join(dir, 'certificates'));
   const file = join(dir, 'server.properties');
   writeFileSync(file, properties(settings, certificates));
-  if (!existsSync(join(dir, 'data', 'meta.properties')))
-    cpSync(formatted(settings, file), join(dir, 'data'), { recursive: true });
+  const { data, classes } = await prepared(jars);
+  if (!existsSync(join(dir, 'data', 'meta.properties'))) cpSync(data, join(dir, 'data'), { recursive: true });
+  // Another Java than the one that wrote the archive starts without it.
+  const { child, ended } = await run(jars, file, `-XX:SharedArchiveFile=${classes}`);
+  return { child, certificates, ended };
+}
+
+async function run(jars: string, file: string, option: string) {
   // Ends with the process that started it, however that ends.
-  const java = ['--pdeathsig', 'KILL', 'java', ...JVM, ...LOG, ...classPath(jars), 'kafka.Kafka', file];
+  const java = ['--pdeathsig', 'KILL', 'java', option, ...JVM, ...LOG, ...classPath(jars), 'kafka.Kafka', file];
   const child = spawn('setpriv', java, { stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close');
   await started(child, ended);
-  return { child, certificates, ended };
+  return { child, ended };
 }
 
 const classPath = (jars: string): string[] => ['-cp', `${jars}/*`];
 
 /**
- * A formatted data directory with the users, to be copied: the tool takes as long as the broker's own start. It is kept beside
- * the jars, for this version of this file.
+ * What every start would make again, kept beside the jars for this version of this file: a formatted data directory with the
+ * users, to be copied, as the tool takes as long as the broker's own start; and an archive of the classes that a start loads,
+ * which saves a third of its processor time.
  */
-function formatted({ jars, dir }: KafkaSettings, file: string): string {
-  const kept = `${jars}-${createHash('sha256')
+async function prepared(jars: string) {
+  const version = createHash('sha256')
     .update(readFileSync(import.meta.filename))
     .digest('hex')
-    .slice(0, 16)}`;
-  if (existsSync(kept)) return kept;
-  const scram = Object.values(users).flatMap((user) => ['--add-scram', scramOf(user)]);
-  const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
-  execFileSync('java', [...JVM, ...LOG, ...classPath(jars), ...format], { stdio: 'pipe' });
+    .slice(0, 16);
+  const kept = `${jars}-${version}`;
+  const paths = { data: join(kept, 'data'), classes: join(kept, 'classes.jsa') };
+  if (existsSync(kept)) return paths;
+  return await locked(`${kept}.lock`, async () => {
+    if (!existsSync(kept)) await prepare(jars, kept);
+    return paths;
+  });
+}
+
+export async function freePorts(): Promise<KafkaPorts> {
+  return { plain: await freePort(), sasl: await freePort(), expired: await freePort(), controller: await freePort() };
+}
+
+/** In a directory of its own: it is complete, or it is not there. */
+async function prepare(jars: string, kept: string): Promise<void> {
   const fresh = mkdtempSync(`${kept}.new-`);
-  cpSync(join(dir, 'data'), fresh, { recursive: true });
+  const dir = join(fresh, 'broker');
+  const file = join(fresh, 'server.properties');
   try {
+    writeFileSync(file, properties({ jars, dir, ports: await freePorts() }, certificatesIn(join(dir, 'certificates'))));
+    const scram = Object.values(users).flatMap((user) => ['--add-scram', scramOf(user)]);
+    const format = ['kafka.tools.StorageTool', 'format', '-t', CLUSTER_ID, '-c', file, ...scram];
+    execFileSync('java', [...JVM, ...LOG, ...classPath(jars), ...format], { stdio: 'pipe' });
+    cpSync(join(dir, 'data'), join(fresh, 'data'), { recursive: true });
+    const { child, ended } = await run(jars, file, `-XX:ArchiveClassesAtExit=${join(fresh, 'classes.jsa')}`);
+    child.kill('SIGTERM');
+    await ended;
+    rmSync(dir, { recursive: true });
     renameSync(fresh, kept);
-  } catch (error) {
-    // Another process was faster; its directory is as good.
+  } finally {
     rmSync(fresh, { recursive: true, force: true });
-    if (!existsSync(kept)) throw error;
   }
-  return kept;
+}
+
+/** The work of one process at a time; the lock ends with the process that holds it, however that ends. */
+async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
+  const holder = spawn('flock', [file, 'sh', '-c', 'echo locked; cat'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const ended = once(holder, 'close');
+  try {
+    await once(holder.stdout, 'data');
+    return await work();
+  } finally {
+    holder.stdin.end();
+    await ended;
+  }
 }
 
 function scramOf(user: { readonly name: string; readonly password: string }): string {
