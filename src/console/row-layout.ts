@@ -4,6 +4,10 @@ import { plural } from './format.ts';
 import type { ShownRow } from './rows.ts';
 import { text } from './text.ts';
 
+/**
+ * Not `@tanstack/virtual-core` (3.19.11): the heights are known here, so it would replace this class only, at 9.8 kB of the first view
+ * and 190 us instead of 65 for each batch of a full list (5,000 rows, x86-64): it makes an object for each row.
+ */
 export class RowLayout {
   /** Of each row, and below the last one. */
   readonly #tops: Float64Array;

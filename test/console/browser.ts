@@ -171,12 +171,17 @@ async function watchFaults(page: Page, host: string): Promise<readonly string[]>
 }
 
 function wrapped(page: Page, faults: readonly string[]): Opened {
-  const find = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
+  const look = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
     const found = await patiently(`${role} "${name}"`, async () => {
       const handle = await page.evaluateHandle(findByRole, role, ...pattern(name));
       return handle.asElement();
     });
     return found as ElementHandle;
+  };
+  const find = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
+    const found = await look(role, name);
+    // The page may draw it anew meanwhile.
+    return (await judgeDialog(page)) ? look(role, name) : found;
   };
   const waitForText = async (text: string | RegExp, selector: string, wanted: boolean): Promise<void> => {
     try {
@@ -185,6 +190,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       const is = await page.evaluate((at) => document.querySelector<HTMLElement>(at)?.innerText, selector);
       throw new Error(`${wanted ? 'not' : 'still'} seen in ${selector}: ${text}; but: ${is}`, { cause: error });
     }
+    await judgeDialog(page);
   };
   const focused = (): Promise<string> =>
     page.evaluate(() => {
@@ -305,8 +311,21 @@ function hasText(selector: string, wanted: boolean, source: string, flags: strin
 
 const axe = readFileSync(join(ROOT, 'node_modules/axe-core/axe.min.js'), 'utf8');
 
-/** No violation of WCAG 2.2 A and AA, nor of axe's best practices, and nothing wider than the screen. */
-export async function assertAccessible({ page }: Opened, what: string): Promise<void> {
+const judged = new Set<string>();
+
+/** Before a test does anything in a dialog that no page of this file had before. */
+async function judgeDialog(page: Page): Promise<boolean> {
+  const title = await page.evaluate(
+    () => [...document.querySelectorAll<HTMLElement>('dialog[open] h2')].at(-1)?.innerText ?? '',
+  );
+  if (title === '' || judged.has(title)) return false;
+  judged.add(title);
+  await assertAccessible({ page }, `dialog "${title}"`);
+  return true;
+}
+
+/** No violation of WCAG 2.2 A and AA, nor of axe's best practices, and nothing wider than the screen. A dialog is judged without being asked for. */
+export async function assertAccessible({ page }: Pick<Opened, 'page'>, what: string): Promise<void> {
   if (pictures !== '')
     await page.screenshot({ path: join(pictures, `${what.replaceAll(/[^\w,-]+/g, ' ')}.png`), fullPage: true });
   await page.evaluate(axe);
