@@ -180,7 +180,7 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
   };
   const find = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
     const found = await look(role, name);
-    // The page may draw it anew meanwhile.
+    // The page may draw it again meanwhile.
     return (await judgeDialog(page)) ? look(role, name) : found;
   };
   const waitForText = async (text: string | RegExp, selector: string, wanted: boolean): Promise<void> => {

@@ -62,7 +62,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await put('the pump stop');
     await put('ped at 17:05');
     const opened = await product.enter('watcher', '#/line');
-    await opened.click('button', 'Search all…');
+    await opened.click('button', 'Search…');
     await opened.click('button', 'Search');
     await opened.sees('Type what to search for', 'dialog');
     await opened.fill('Search for', 'PUMP STOPPED');
@@ -108,7 +108,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
       );
       assert.equal(await one.focused(), 'div: Log entries');
     };
-    await opened.click('button', 'Search all…');
+    await opened.click('button', 'Search…');
     await opened.fill('Search for', 'twin');
     await opened.choose('Direction', 'rx');
     await opened.page.keyboard.press('Enter');
@@ -123,12 +123,12 @@ describe('the console: the line', { skip: browserMissing }, () => {
     );
     const link = await opened.page.evaluate(() => location.href);
     assert.match(link, new RegExp(`#/line\\?entry=${firstId + 2}&log=[0-9a-f-]{36}$`));
-    await opened.click('button', 'Search all…');
+    await opened.click('button', 'Search…');
     await opened.sees('5 matches in', 'dialog');
     await choose(4);
     await isShown(opened, 4);
     await opened.choose('Show', 'lines');
-    await opened.click('button', 'Search all…');
+    await opened.click('button', 'Search…');
     await opened.sees('5 matches in', 'dialog');
     await choose(2);
     await opened.sees(`twin ${firstId + 1}`, '.log-row.active[aria-selected=true]');
@@ -156,7 +156,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     }
     const opened = await product.enter('watcher', '#/line', { width: 390, height: 844 });
     const { keyboard } = opened.page;
-    await opened.tabTo('button: Search all…');
+    await opened.tabTo('button: Search…');
     await keyboard.press('Enter');
     assert.equal(await opened.focused(), 'input: Search for');
     await keyboard.type('ALARM [0-9]$');
@@ -275,14 +275,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     const opened = await product.enter('watcher');
     await opened.sees('Live', '#feed');
     await opened.sees('closed', '.port');
-    assert.deepEqual(await opened.texts('button'), [
-      'Sign out',
-      'Pause',
-      'Older',
-      'Search all…',
-      'Jump to…',
-      'Export…',
-    ]);
+    assert.deepEqual(await opened.texts('button'), ['Sign out', 'Pause', 'Older', 'Search…', 'Jump to…', 'Export…']);
     assert.deepEqual(await opened.texts('.view-switch option'), ['hex and text', 'text lines', 'text', 'hex']);
     assert.deepEqual(await opened.texts('nav a'), ['Line', 'Health', 'Box']);
     // A place that is not open to this token is not shown either.
@@ -341,14 +334,14 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await put('NEEDLE in what was sent', 'tx');
     await put('\x02\x03 framed');
     await opened.sees('\\x02\\x03 framed', '.rows');
-    await opened.fill('Search', 'needle');
+    await opened.fill('Filter', 'needle');
     await rowCount(opened, 2);
     await opened.choose('Direction', 'tx');
     await rowCount(opened, 1);
     await opened.choose('Direction', 'all');
     await opened.choose('As', 'hex');
     await opened.sees('"n" is not a hex digit');
-    await opened.fill('Search', '02 03');
+    await opened.fill('Filter', '02 03');
     await rowCount(opened, 1);
     await put('\x02\x03 another, live');
     await rowCount(opened, 2);
@@ -370,7 +363,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     assert.match(await pasted(opened), /RX 63 6f 70 79 20 32 {2}copy 2 # noted ?\S+ \S+ RX .* {2}copy 3 # noted$/);
 
     await page.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
-    await opened.fill('Search', 'copy');
+    await opened.fill('Filter', 'copy');
     await rowCount(opened, 3);
     await page.$eval('.log-row', (row) => (row as HTMLElement).click());
     await opened.sees('1 row selected', '.log-selection');
@@ -397,7 +390,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     }
     const opened = await product.enter('watcher');
     const downloads = await downloadsOf(opened);
-    await opened.fill('Search', 'EXPORT');
+    await opened.fill('Filter', 'EXPORT');
     await rowCount(opened, 3);
     await opened.click('button', 'Export…');
     const files: string[] = [];
@@ -430,7 +423,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     for (const text of ['PICKED 1\n', 'PICKED 2\n']) await put(text);
     const opened = await product.enter('watcher');
     await opened.page.evaluate(replacePicker);
-    await opened.fill('Search', 'PICKED');
+    await opened.fill('Filter', 'PICKED');
     await rowCount(opened, 2);
     await opened.click('button', 'Export…');
     await opened.choose('Format', 'raw');
@@ -442,7 +435,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees(/2 entries \(18 B\) are in chosen-lineside-.*-all\.bin\./, 'dialog');
     // Without an entry the file stays as it was.
     await opened.click('button', 'Close');
-    await opened.fill('Search', 'PICKED 3');
+    await opened.fill('Filter', 'PICKED 3');
     await opened.click('button', 'Export…');
     await opened.choose('Format', 'text');
     await opened.click('button', 'Export');
@@ -462,7 +455,7 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await put('kept on the screen');
     await opened.sees('kept on the screen', '.rows');
     await opened.click('button', 'Pause');
-    await opened.fill('Search', 'kept on');
+    await opened.fill('Filter', 'kept on');
     await opened.choose('Direction', 'rx');
     await opened.choose('Format', 'hex');
     await opened.fill('Bytes in hex', '02 41');
@@ -698,11 +691,11 @@ async function withShift({ page }: Opened, act: () => Promise<unknown>): Promise
 
 /** What is in the clipboard, in one line: it is put into the field of the search. */
 async function pasted(opened: Opened): Promise<string> {
-  if ((await opened.page.$('.filters')) === null) await opened.click('button', 'Find…');
-  await opened.fill('Search', '');
+  if ((await opened.page.$('.filters')) === null) await opened.click('button', 'Filter…');
+  await opened.fill('Filter', '');
   await opened.page.keyboard.press('v', { commands: ['Paste'] });
   const text = await opened.page.$eval('.filters input', (one) => one.value);
-  await opened.fill('Search', '');
+  await opened.fill('Filter', '');
   return text;
 }
 

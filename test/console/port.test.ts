@@ -260,7 +260,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
       await opened.sees(seen, '.rows');
     };
     assert.equal(await opened.valueOf('Show'), 'lines', 'usual on a phone');
-    await opened.click('button', 'Find…');
+    await opened.click('button', 'Filter…');
     // Each is a chunk: the next one is sent when it is seen.
     await says('Temp 2', 'Temp 2');
     assert.equal((await product.box.client.serial.sendPacket({ payload: Buffer.from('PING\r') })).status, 0);
@@ -286,7 +286,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     assert.ok(clientHeight > 150 && scrollHeight <= clientHeight, `${scrollHeight} px in ${clientHeight} px`);
     await assertAccessible(opened, 'text lines');
 
-    await opened.fill('Search', 'temp 21.5');
+    await opened.fill('Filter', 'temp 21.5');
     await opened.sees('1 of', '.count');
     await page.$eval('.log-row', (row) => (row as HTMLElement).click());
     await opened.click('button', 'Show line');
@@ -295,7 +295,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.click('button', 'Close');
     await opened.click('button', 'Copy bytes');
     await opened.sees('Copied', '.log-selection');
-    await opened.fill('Search', '');
+    await opened.fill('Filter', '');
     await page.keyboard.press('v', { commands: ['Paste'] });
     assert.equal(await page.$eval('.filters input', (one) => one.value), 'Temp 21.5');
     await page.reload({ waitUntil: 'domcontentloaded' });
@@ -321,10 +321,10 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.click('button', 'Apply');
     await opened.misses('Virtual port', '.port');
     await focusIs(opened, 'button: Port…');
-    await opened.click('button', 'Find…');
+    await opened.click('button', 'Filter…');
     await opened.choose('Show', 'text');
     await opened.choose('Direction', 'tx');
-    await opened.fill('Search', 'no such');
+    await opened.fill('Filter', 'no such');
     await opened.misses('Port opened', '.rows');
     const link = '#/line?dir=tx&text=no%20such';
     assert.equal(await opened.page.evaluate(() => location.hash), link);
@@ -332,7 +332,7 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.click('link', 'Line');
     await until(link, () => opened.page.evaluate((kept) => location.hash === kept, link), LIMIT_MS);
     await opened.page.reload({ waitUntil: 'domcontentloaded' });
-    await opened.find('field', 'Search');
+    await opened.find('field', 'Filter');
     assert.deepEqual(
       await opened.page.$$eval(':is(.view-switch, .filters) :is(input, select)', (all) =>
         all.map((one) => (one as HTMLInputElement).value),

@@ -29,7 +29,7 @@ export function LogPanel({ view, isShown }: { view: LogView; isShown: boolean })
   const [atEnd, setAtEnd] = useState(true);
   // On a phone the log is what the technician came for.
   const isWide = useMedia('(min-width: 700px)');
-  const [finds, setFinds] = useState(filterFor(wanted).narrows);
+  const [isOpen, setOpen] = useState(filterFor(wanted).narrows);
   const list = useRef<LogListHandle>(null);
   const isPaused = log.feed.is === 'paused';
   const { fault, count, says, rows } = useShown(log, address, view);
@@ -57,13 +57,13 @@ export function LogPanel({ view, isShown }: { view: LogView; isShown: boolean })
       <FeedProblem feed={log.feed} onAgain={log.resume} />
       <ProblemBox problem={log.pages.problem} />
       {log.notice !== '' && <p class="note">{log.notice}</p>}
-      {(isWide || finds) && <Filters wanted={wanted} fault={fault} isShown={isShown} onChange={want} />}
+      {(isWide || isOpen) && <Filters wanted={wanted} fault={fault} isShown={isShown} onChange={want} />}
       <div class="row log-tools">
         <Tools log={log} untilMs={untilMs} onResume={toNewest} />
-        {!isWide && <Button text={text.log.find} aria-expanded={finds} onClick={() => setFinds(!finds)} />}
+        {!isWide && <Button text={text.log.openFilter} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} />}
         <Button text={text.log.stored.open} onClick={searches.open} />
-        {(isWide || finds) && <Button text={text.log.jumpTo} disabled={log.pages.busy} onClick={() => ask('jump')} />}
-        {(isWide || finds) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
+        {(isWide || isOpen) && <Button text={text.log.jumpTo} disabled={log.pages.busy} onClick={() => ask('jump')} />}
+        {(isWide || isOpen) && <Button text={text.log.export.open} onClick={() => ask('export')} />}
         {!isPaused && !atEnd && <Button text={text.log.newest} onClick={leaveForNewest} />}
       </div>
       <LogList
@@ -203,7 +203,7 @@ function Filters(props: {
         onChange={(dir) => onChange({ ...wanted, dir })}
       />
       <TextField
-        label={text.log.search}
+        label={text.log.filter}
         fault={props.fault}
         class="wide"
         input={{ type: 'search', class: 'mono' }}
