@@ -1,5 +1,6 @@
 /** A listening server on a real refdata.db, and a client that holds every answer against the OpenAPI document. */
 import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, type OutgoingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -197,13 +198,22 @@ const owners: Readonly<Record<string, readonly Role[]>> = {
   all: ['admin', 'refdata-restricted'],
 };
 
+/** Once in each process, in the file of its first server: each token is a file that is replaced and synced. */
+let issued: ReturnType<typeof issueTokens> | undefined;
+
+function issueTokens(file: string) {
+  const tokens = Object.fromEntries(
+    Object.entries(owners).map(([name, roles]) => [name, addToken(file, name, roles, new Date())]),
+  );
+  return { tokens, text: readFileSync(file, 'utf8') };
+}
+
 /** Everything is closed and removed at the end of the test. */
 export async function startTestServer(t: TestContext, options: TestOptions = {}): Promise<TestServer> {
   const dir = temporaryDirectory(t);
   const tokensFile = join(dir, 'tokens.json');
-  const tokens = Object.fromEntries(
-    Object.entries(owners).map(([name, roles]) => [name, addToken(tokensFile, name, roles, new Date())]),
-  );
+  const { text, tokens } = (issued ??= issueTokens(tokensFile));
+  writeFileSync(tokensFile, text, { mode: 0o600 });
   const { config, faults } = parseConfig(
     {
       data: { dir, runtime_dir: dir },
@@ -254,7 +264,7 @@ export async function startTestServer(t: TestContext, options: TestOptions = {})
   });
   const port = Number(/:(\d+)$/.exec(http.addresses[0] ?? '')?.[1]);
   const send = (method: string, path: string, call: Call): Promise<Answer> => sendOne(agent, port, method, path, call);
-  const contract = new Contract(JSON.parse((await send('GET', '/openapi.json', {})).text) as JsonObject);
+  const contract = contractOf((await send('GET', '/openapi.json', {})).text);
   const call = async (method: string, path: string, call: Call = {}): Promise<Answer> => {
     const answer = await send(method, path, call);
     contract.check(method, path, answer);
@@ -299,6 +309,15 @@ async function sendOne(agent: Agent, port: number, method: string, path: string,
   const answer = await exchange({ ...where, agent, method, path, headers }, body);
   const isJson = /\bjson\b/.test(answer.headers['content-type'] ?? '') && answer.text !== '';
   return { ...answer, json: isJson ? (JSON.parse(answer.text) as Answer['json']) : {} };
+}
+
+/** By the text of the document: servers with the same document share one, whose validators are compiled once. */
+const contracts = new Map<string, Contract>();
+
+function contractOf(text: string): Contract {
+  const contract = contracts.get(text) ?? new Contract(JSON.parse(text) as JsonObject);
+  contracts.set(text, contract);
+  return contract;
 }
 
 /** The document as the judge of answers. */

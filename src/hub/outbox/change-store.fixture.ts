@@ -1,5 +1,5 @@
 /** A real refdata.db in a directory of its own for the tests of the hub's rooms, with a clock that does not advance. */
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { Clock } from '../../shared/base/clock.ts';
@@ -28,19 +28,27 @@ export function temporaryStore(t: TestContext, changes: Partial<ChangeStoreOptio
   return { store, clock, dir, path: join(dir, 'refdata.db') };
 }
 
+const file = { pageSize: 512, cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024, migrations: hubMigrations };
+let migrated: Buffer | undefined;
+
+/** Made once in each process: the migrations of a new file take most of the time of opening it. */
+function newFile(): Buffer {
+  if (migrated !== undefined) return migrated;
+  const connection = openDatabase({ ...file, path: ':memory:' });
+  migrated = connection.serialize();
+  connection.close();
+  return migrated;
+}
+
 /** Also for opening the same directory again, after close(). */
 export function openStoreIn(
   t: TestContext,
   dir: string,
   changes: Partial<ChangeStoreOptions> & { readonly clock: Clock },
 ): ChangeStore {
-  const connection = openDatabase({
-    path: join(dir, 'refdata.db'),
-    pageSize: 512,
-    cacheKib: 2_048,
-    walLimitBytes: 4 * 1024 * 1024,
-    migrations: hubMigrations,
-  });
+  const path = join(dir, 'refdata.db');
+  if (!existsSync(path)) writeFileSync(path, newFile());
+  const connection = openDatabase({ ...file, path });
   const store = openChangeStore({
     connection,
     dir,
