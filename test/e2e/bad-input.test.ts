@@ -10,6 +10,7 @@ import { basename, dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Metadata } from '@grpc/grpc-js';
 import fc from 'fast-check';
+import { codePoint } from '../../src/shared/base/text.fixture.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { google, lineside, serial } from '../../src/shared/gen/proto.js';
 import { LineServiceDefinition, SerialServiceDefinition } from '../../src/shared/proto/services.ts';
@@ -246,7 +247,7 @@ describe('random messages', () => {
   // Session and StreamLog would be cancelled on their first answer: sent as streams like all others.
   const fields = fc.record(
     {
-      portName: fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('/dev/null', '/etc/passwd', '/dev/tty0')),
+      portName: fc.oneof(fc.string({ unit: codePoint }), fc.constantFrom('/dev/null', '/etc/passwd', '/dev/tty0')),
       baudRate: fc.nat(4_294_967_295),
       dataBits: fc.oneof(fc.nat(9), fc.nat(4_294_967_295)),
       parity: fc.oneof(fc.integer({ min: -1, max: 6 }), fc.integer()),
@@ -263,7 +264,7 @@ describe('random messages', () => {
       .record({ payload: fc.uint8Array({ maxLength: 100 }), tags: fc.dictionary(fc.string(), fc.string()) })
       .map((one) => Buffer.from(serial.Packet.encode(one).finish())),
     fc
-      .record({ dir: fc.integer(), rawData: fc.uint8Array(), note: fc.string({ unit: 'binary' }) })
+      .record({ dir: fc.integer(), rawData: fc.uint8Array(), note: fc.string({ unit: codePoint }) })
       .map((one) => Buffer.from(serial.SerialLogEntry.encode(one).finish())),
     // A good message with a few bytes changed.
     fc.tuple(fields, fc.array(fc.tuple(fc.nat(60), fc.nat(255)), { maxLength: 5 })).map(([one, changes]) => {

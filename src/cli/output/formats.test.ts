@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import Long from 'long';
+import { codePoint } from '../../shared/base/text.fixture.ts';
 import { visibleText } from '../../shared/log-formats/byte-text.ts';
 import * as logFormats from '../../shared/log-formats/log-formats.ts';
 import { lineside } from '../../shared/proto/services.ts';
@@ -54,7 +55,7 @@ describe('hex and text', () => {
       fc.property(
         fc.oneof(
           fc.uint8Array(),
-          fc.string({ unit: 'binary' }).map((text) => Buffer.from(text)),
+          fc.string({ unit: codePoint }).map((text) => Buffer.from(text)),
         ),
         (data) => {
           assert.ok(!drivesTerminal(visibleText(data)));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { codePoint } from '../../shared/base/text.fixture.ts';
 import { parseQuery, queryFault } from './app.ts';
 import { startTestServer, type TestServer } from './server.fixture.ts';
 
@@ -298,8 +299,8 @@ describe('query strings', () => {
     fc.assert(
       fc.property(
         fc.dictionary(
-          fc.string({ unit: 'binary', minLength: 1 }).filter((s) => s.isWellFormed()),
-          fc.string({ unit: 'binary' }).filter((s) => s.isWellFormed()),
+          fc.string({ unit: codePoint, minLength: 1 }).filter((s) => s.isWellFormed()),
+          fc.string({ unit: codePoint }).filter((s) => s.isWellFormed()),
           { maxKeys: 10 },
         ),
         (parameters) => {

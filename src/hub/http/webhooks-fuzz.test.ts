@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import fc from 'fast-check';
+import { codePoint } from '../../shared/base/text.fixture.ts';
 import { type Answer, startTestServer } from './server.fixture.ts';
 
 const hooks = '/api/v1/admin/webhooks';
@@ -11,7 +12,7 @@ const junk = fc.jsonValue({ maxDepth: 2 });
 /** Of the right type far more often than not, so that whole requests are. */
 const mostly = (right: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 14, arbitrary: right }, { weight: 1, arbitrary: junk });
-const marked = fc.string({ unit: 'binary', maxLength: 40 }).map((text) => `${MARK}${text.toWellFormed()}`);
+const marked = fc.string({ unit: codePoint, maxLength: 40 }).map((text) => `${MARK}${text.toWellFormed()}`);
 const secret = fc.oneof(
   { weight: 20, arbitrary: marked },
   fc.constantFrom(MARK, MARK.repeat(20), MARK.repeat(200)),

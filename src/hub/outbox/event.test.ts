@@ -5,6 +5,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
 import { FAR_FUTURE, type Instant, instantOfUs } from '../../shared/base/instant.ts';
+import { codePoint } from '../../shared/base/text.fixture.ts';
 import { recordEvent } from './change-store.fixture.ts';
 import {
   categoryOf,
@@ -33,7 +34,7 @@ const stamp: fc.Arbitrary<Stamp> = fc.record({
   txTime: instant,
   occurredAt: instant,
   changedBy: fc.string({ minLength: 1 }),
-  changeReason: fc.string({ unit: 'binary' }),
+  changeReason: fc.string({ unit: codePoint }),
 });
 const json = fc.dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true }).map((value) => plain(value));
 
@@ -42,7 +43,7 @@ const record: fc.Arbitrary<RecordEvent> = fc
     eventType: fc.constantFrom('dictionary.changed' as const, 'dictionary.bulk_imported' as const),
     scope: fc.constantFrom(...scopes),
     dictionary: fc.stringMatching(/^[a-z0-9][a-z0-9._-]{0,127}$/),
-    businessKey: fc.string({ minLength: 1, maxLength: 256, unit: 'binary' }).filter((key) => !/\p{Cc}/u.test(key)),
+    businessKey: fc.string({ minLength: 1, maxLength: 256, unit: codePoint }).filter((key) => !/\p{Cc}/u.test(key)),
     action: fc.constantFrom('created' as const, 'updated' as const, 'closed' as const),
     version: fc.integer({ min: 2, max: 2 ** 40 }),
     validFrom: instant,

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseExactJson } from '../../../shared/base/json.ts';
+import { codePoint } from '../../../shared/base/text.fixture.ts';
 import { recordEvent } from '../../outbox/change-store.fixture.ts';
 import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
 import { categoryOf, envelopeOf } from '../../outbox/event.ts';
@@ -71,7 +72,7 @@ test('the bytes of a delivery', () => {
 });
 
 test('whatever a record holds, its element has the text of the envelope, and is no longer than it', () => {
-  const anyText = fc.string({ unit: 'binary' });
+  const anyText = fc.string({ unit: codePoint });
   fc.assert(
     fc.property(
       fc.dictionary(anyText, fc.jsonValue({ stringUnit: 'binary' })),
@@ -98,7 +99,7 @@ test('the begin of a body names its first event, whatever key it has, deflated o
     const whole = storedBody(events.map(({ category, body }) => elementOf(category, body)).join());
     return firstEventOf(typeof whole === 'string' ? whole.slice(0, headBytes) : whole.subarray(0, headBytes));
   };
-  const key = fc.string({ unit: 'binary', minLength: 1, maxLength: 256, size: 'max' });
+  const key = fc.string({ unit: codePoint, minLength: 1, maxLength: 256, size: 'max' });
   fc.assert(
     fc.property(key, fc.nat(40), (businessKey, more) => {
       const others = Array.from({ length: more }, (_, n) => stored(recordEvent(`other ${n}`)));

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { BlockList, isIP } from 'node:net';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { codePoint } from '../../../shared/base/text.fixture.ts';
 import { publicAddress, site } from './guard.fixture.ts';
 import { EgressRefused } from './guard.ts';
 
@@ -41,7 +42,7 @@ const host = fc.oneof(
   fc.tuple(fc.constantFrom('::ffff:', '::', '64:ff9b::', '2600::5efe:'), dotted).map((pair) => `[${pair.join('')}]`),
   fc.constantFrom('localhost', 'x.localhost', 'printer.local', 'intranet', 'hooks.example', '0', '[::1]'),
   fc.domain(),
-  fc.string({ unit: 'binary', maxLength: 12 }),
+  fc.string({ unit: codePoint, maxLength: 12 }),
 );
 const assembled = fc
   .tuple(
@@ -57,14 +58,14 @@ const assembled = fc
     fc.oneof({ weight: 6, arbitrary: fc.constant('') }, fc.constantFrom('.', '..', ':443', ':8443', ':0', ':99999')),
     fc.oneof(
       { weight: 6, arbitrary: fc.constant('/in') },
-      fc.string({ unit: 'binary' }),
+      fc.string({ unit: codePoint }),
       fc.constantFrom('', '#@127.0.0.1'),
     ),
   )
   .map((parts) => parts.join(''));
 const anyText = fc.oneof(
   { weight: 6, arbitrary: assembled },
-  fc.string({ unit: 'binary', maxLength: 200 }),
+  fc.string({ unit: codePoint, maxLength: 200 }),
   fc.webUrl({ validSchemes: ['https'], withFragments: true, withQueryParameters: true }),
 );
 
