@@ -1,4 +1,7 @@
-/** argv to subcommand, and its exit status. `serve` loads nothing of the command line, which loads nothing of it. */
+/**
+ * argv to subcommand, and its exit status. `serve` and the set-up at the start of a box load nothing of the command line, which loads
+ * nothing of `serve`.
+ */
 import packageJson from '../package.json' with { type: 'json' };
 
 const { version } = packageJson;
@@ -7,6 +10,11 @@ async function main(argv: readonly string[]): Promise<number> {
   if (argv[0] === 'serve') {
     const { serve } = await import('./serve/serve.ts');
     return serve(argv.slice(1), version);
+  }
+  if (argv[0] === 'setup' && argv[1] === 'apply') {
+    const { setupAtStart } = await import('./appliance/setup/setup-apply.ts');
+    const status = setupAtStart(argv.slice(2));
+    if (status !== undefined) return status;
   }
   const [{ runCli }, { processIo }, { addLocalCommands, localSocket }] = await Promise.all([
     import('./cli/cli.ts'),

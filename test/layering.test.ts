@@ -31,7 +31,7 @@ const hubRooms = [
 
 const arrows: Readonly<Record<string, { may: readonly string[]; because: string }>> = {
   'main.ts': {
-    may: ['serve/serve.ts', 'local-commands.ts', 'cli'],
+    may: ['serve/serve.ts', 'appliance', 'local-commands.ts', 'cli'],
     because: 'main only turns argv into a subcommand and an exit status',
   },
   'serve/serve.ts': {
@@ -269,6 +269,7 @@ const faces: Readonly<Record<string, readonly string[]>> = {
     'cli/output/numbers.ts',
     'cli/output/output.ts',
   ],
+  'main.ts -> appliance': ['appliance/setup/setup-apply.ts'],
   'local-commands.ts -> collector': ['collector/commands.ts'],
   'local-commands.ts -> line/log': ['line/log/store/tables.ts', 'line/log/store/schema.ts'],
   'local-commands.ts -> hub/outbox': ['hub/outbox/transaction.ts'],

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import type { LocalShell } from '../cli/cli.ts';
-import { LinesideError, messageOf } from '../shared/base/errors.ts';
+import { LinesideError } from '../shared/base/errors.ts';
 import { instantOfMs } from '../shared/base/instant.ts';
 import { configFileOf, dataPaths } from './backup/data-paths.ts';
 import type { KnownDatabase } from './backup/restore-prepare.ts';
@@ -22,9 +22,8 @@ import {
   wantedNames,
 } from './identity/identity.ts';
 import { reported, stateFileOption, tenths } from './progress.ts';
-import { settleErrors } from './setup/card-writes.ts';
 import { type CardsOptions, writeCards } from './setup/cards.ts';
-import { applySetup } from './setup/setup.ts';
+import { applyFiles } from './setup/setup-apply.ts';
 import { setupExample } from './setup/setup-keys.ts';
 import { commit, finish } from './transaction.ts';
 import { addUpdateCommands } from './update-commands.ts';
@@ -51,17 +50,7 @@ function addSetupCommands(program: Command, { io }: LocalShell): void {
     .description('put setup.toml and lineside.toml into effect where they changed; faults go to setup-errors.txt there')
     .requiredOption('--boot <dir>', 'where the boot partition is mounted')
     .option('--root <dir>', 'where the file system of the box is mounted', '/')
-    .action((options: { boot: string; root: string }) => {
-      const log = (line: string): void => void io.stdout.write(`setup: ${line}\n`);
-      const parts = { boot: options.boot, box: new Box(options.root), disk: realDisk, clock: io.clock, log };
-      try {
-        applySetup(parts);
-      } catch (error) {
-        // A box may have no other way to report it.
-        settleErrors(parts, [messageOf(error)]);
-        throw error;
-      }
-    });
+    .action(applyFiles);
   setup
     .command('cards')
     .requiredOption('--from <file>', 'CSV: a line for each box; the first line names the columns, one of them "name"')
