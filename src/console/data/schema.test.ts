@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { fieldsOf, recordColumns } from './schema.ts';
+import { fieldsOf, recordColumns, wholeText } from './schema.ts';
 
 const schema = {
   type: 'object',
@@ -90,6 +90,14 @@ describe('columns', () => {
     assert.deepEqual([cells({ n: [1] }), cells(false), cells(0)], ['{"n":[1]}', 'false', '0']);
     assert.match(cells('2026-03-01T09:30:00+00:00') ?? '', /^2026-0[23]-\d\d \d\d:[03]0:00$/);
     assert.equal(cells('x'.repeat(500))?.length, 81);
+  });
+
+  it('are one without a schema, of the values with their names', () => {
+    assert.equal(
+      wholeText({ name: 'Pump', kW: 7.5, at: null, of: { a: 1 } }),
+      'name: Pump, kW: 7.5, at: , of: {"a":1}',
+    );
+    assert.equal(wholeText({ a: 'x'.repeat(79), b: 'y' }).length, 81);
   });
 
   it('are eight at most', () => {

@@ -160,9 +160,21 @@ const WHOLE_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 /** A long value is cut in its cell: the record shows it whole. */
 const MAX_CELL_CHARS = 80;
 
-export function cellText(value: unknown): string {
+function cellText(value: unknown): string {
   if (value === undefined || value === null) return '';
   if (typeof value === 'string' && WHOLE_TIME.test(value)) return instantText(value);
-  const shown = typeof value === 'string' ? value : JSON.stringify(value);
+  return cut(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+/** Of a record without a schema: each value with its name. */
+export function wholeText(data: Readonly<Record<string, unknown>>): string {
+  return cut(
+    Object.entries(data)
+      .map(([name, value]) => `${name}: ${cellText(value)}`)
+      .join(', '),
+  );
+}
+
+function cut(shown: string): string {
   return shown.length > MAX_CELL_CHARS ? `${shown.slice(0, MAX_CELL_CHARS)}…` : shown;
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Dictionary, ImportResult, Record as RefRecord } from '../../../shared/gen/http.ts';
 import { dictionaryPath, pathOf, validityText } from '../../data/record.ts';
-import { cellText, recordColumns } from '../../data/schema.ts';
+import { recordColumns, wholeText } from '../../data/schema.ts';
 import { text } from '../../text.ts';
 import { hashOf } from '../../views.ts';
 import { type Loaded, useLoaded, usePaged } from '../loading.ts';
@@ -221,7 +221,7 @@ function columnsOf(schema: unknown): readonly Column<RefRecord>[] {
     ...(column.isNumber && { isNumber: true as const }),
     cell: ({ data }: RefRecord) => cell(data),
   }));
-  const whole: Column<RefRecord> = { head: say.dataColumn, cell: ({ data }) => cellText(data) };
+  const whole: Column<RefRecord> = { head: say.dataColumn, cell: ({ data }) => wholeText(data) };
   return [key, ...(fields.length > 0 ? fields : [whole]), ...last];
 }
 
