@@ -53,15 +53,16 @@ export async function startGrpcServers(parts: GrpcServerOptions) {
   // grpc-js would write these to standard error.
   setLogger({ error: (...said: unknown[]) => logger.warn('gRPC library', { said: said.join(' ') }) });
   const errorMapper = new ErrorMapper(logger);
+  const releaseAll = (): Promise<void> => {
+    const warn = (error: unknown): void => logger.warn('memory not released', { error: messageOf(error) });
+    // The worker first, so that what it frees is given back too; one that hangs in the disk is not waited for.
+    const collected = parts.log.collectGarbage().catch(warn);
+    return endsWithin(clock, WORKER_COLLECTS_MS, collected).then(releaseMemory).catch(warn);
+  };
   const subscriptions = new Subscriptions({
     limit: config.grpc.maxSubscribers,
     clock,
-    releaseMemory: () => {
-      const warn = (error: unknown): void => logger.warn('memory not released', { error: messageOf(error) });
-      // The worker first, so that what it frees is given back too; one that hangs in the disk is not waited for.
-      const collected = parts.log.collectGarbage().catch(warn);
-      endsWithin(clock, WORKER_COLLECTS_MS, collected).then(releaseMemory).catch(warn);
-    },
+    releaseMemory: () => void releaseAll(),
   });
   const refused = new AuthFailureLog(clock, logger);
   const auth = new AuthInterceptor(clock, refused);
@@ -106,6 +107,8 @@ export async function startGrpcServers(parts: GrpcServerOptions) {
   });
   return {
     ...(await listeners.start(stop)),
+    /** Of the log's worker and of this thread. Never rejects. */
+    releaseMemory: releaseAll,
     /** One sentence for each address that is not served. */
     faults,
     /**
