@@ -186,9 +186,9 @@ export class QemuBox {
   }
 
   /** Until the box has reset itself or is off. */
-  async ended(): Promise<Ended> {
+  async ended(limitMs = BOOT_LIMIT_MS): Promise<Ended> {
     assert.ok(this.#ended !== undefined, 'the box was never on');
-    return within('the box to end', this.#ended, BOOT_LIMIT_MS).catch((error: unknown) =>
+    return within('the box to end', this.#ended, limitMs).catch((error: unknown) =>
       assert.fail(`${String(error)}\n${this.#lastShown()}`),
     );
   }

@@ -14,6 +14,7 @@
  *   migration [MIB]  a refdata.db of version 4 of that size, moved by a process that is killed 20 times (2,048)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   boards [PULLS]   the image on an emulated Raspberry Pi 3B and 4B; so often the plug of the 3B is pulled (10; wants scripts/bootstrap --image)
+ *   updates [DAEMONS] `lineside fleet run` over so many daemons and three emulated boxes, which take an update (20; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
@@ -93,6 +94,13 @@ const campaigns: Readonly<Record<string, Campaign>> = {
       const seed = chosenSeed();
       say(`boards: plug pulled ${pulls} times, SEED=${seed}`);
       await boardRuns(temporaryDirectory(), pulls, seed, say);
+    },
+  },
+  updates: {
+    usual: 20,
+    async run(daemons) {
+      const { fleetUpdate } = await import('./fleet-update.ts');
+      await fleetUpdate(temporaryDirectory(), daemons, say);
     },
   },
   // The generators of the end-to-end tests, with more to do.

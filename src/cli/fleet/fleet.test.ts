@@ -111,6 +111,7 @@ describe('fleet run', () => {
     const first = await fleet('--all', '--parallel', '1', '--report', report, '--', 'doctor');
     assert.equal(first.status, 1);
     assert.match(first.stderr, /1 done, 1 failed, 2 not begun\n$/);
+    assert.match(first.stdout, /^p2  failed  \S+ \S+ +1 checks; failed: disk$/m);
     const read = () =>
       (JSON.parse(readFileSync(report, 'utf8')) as { boxes: Record<string, Record<string, unknown>> }).boxes;
     assert.deepEqual(

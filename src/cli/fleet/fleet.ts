@@ -239,6 +239,8 @@ function readReport(
   return { command, boxes: boxes as Record<string, Partial<Ended>> };
 }
 
+const linesOf = (text: unknown): readonly string[] => String(text).trim().split('\n');
+
 /** A line for each box that has ended; on a terminal also one of what runs. */
 class View {
   readonly #call: Call<FleetOptions>;
@@ -280,10 +282,8 @@ class View {
     const { out, err, json } = this.#call;
     if (json) return out.write(`${JSON.stringify({ box, ...ended })}\n`);
     if (err.isTerminal) await err.write('\r\x1b[K');
-    const said = String(state === 'done' ? output : error)
-      .trim()
-      .split('\n');
-    const line = (state === 'done' ? said.at(-1) : said[0]) ?? '';
+    // A command that has found something, such as an alert, fails without an error.
+    const line = linesOf(state === 'done' ? '' : error)[0] || linesOf(output).at(-1) || '';
     await out.write(
       `${box.padEnd(this.#width)}  ${state.padEnd(6)}  ${spanText(tookMs).padEnd(8)}  ${safeText(line)}\n`,
     );

@@ -1,0 +1,142 @@
+/**
+ * `lineside fleet run` over a fleet of real boxes: so many daemons on this machine and three boxes of the image on emulated hardware.
+ * One more box is gone, one shows another certificate. The update has no room on one box, which is done once it has some.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { newToken } from '../../src/shared/auth/tokens.ts';
+import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
+import { within } from '../../src/shared/base/wait.fixture.ts';
+import { temporaryDirectory, writeConfig } from '../e2e/daemon.ts';
+import { type Hub, startHub } from '../e2e/hub.ts';
+import { addToken, runCli, startCli } from '../e2e/run-cli.ts';
+import { freePort } from '../free-port.ts';
+import { QemuBox } from '../image/box.ts';
+import { writeBundles } from '../image/bundles.ts';
+import { readFromCard, writeCard } from '../image/card.ts';
+
+type Say = (line: string) => void;
+
+/** The second has no room for the update at first. */
+const EMULATED = ['image-1', 'image-2', 'image-3'] as const;
+const FULL = 'image-2';
+/** Upload, install, restart and trial of three boxes, on two cores that emulate all of them. */
+const UPDATE_LIMIT_MS = 3_600_000;
+const ALL_LIMIT_MS = 300_000;
+/** A bundle is refused where less than twice its size is free. */
+const FREE_MIB = 100;
+
+interface Outcome {
+  readonly status: number;
+  readonly took: string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+interface Report {
+  readonly boxes: Readonly<Record<string, { readonly state: string; readonly error: string }>>;
+}
+
+export async function fleetUpdate(dir: string, daemons: number, say: Say): Promise<void> {
+  const at = (name: string): string => join(dir, name);
+  const env = { XDG_CONFIG_HOME: dir, HOME: dir };
+  const cli = async (limitMs: number, ...words: string[]): Promise<Outcome> => {
+    const from = performance.now();
+    const { process: child, stdout, stderr } = startCli(words, env);
+    const [status] = (await within(`lineside ${words.join(' ')}`, once(child, 'close'), limitMs)) as [number];
+    const took = `${((performance.now() - from) / 1000).toFixed(0)} s`;
+    say(`lineside ${words.join(' ')}: status ${status} after ${took}\n${stdout()}${stderr()}`);
+    return { status, took, stdout: stdout(), stderr: stderr() };
+  };
+  const profile = async (name: string, ports: readonly [number, number], ca: string, token: string, tag: string) => {
+    writeFileSync(at(`${name}.token`), token, { mode: 0o600 });
+    const where = ['--host', `127.0.0.1:${ports[0]}`, '--http-port', String(ports[1]), '--server-name', 'localhost'];
+    const words = [...where, '--ca', ca, '--token-file', at(`${name}.token`), '--tags', tag];
+    const { status, stderr } = await runCli(['profile', 'add', name, ...words], { env });
+    assert.equal(status, 0, stderr);
+  };
+
+  const hubs: Hub[] = [];
+  const boxes: QemuBox[] = [];
+  const lives: Promise<void>[] = [];
+  try {
+    for (let n = 1; n <= daemons; n++) {
+      const name = `daemon-${String(n).padStart(2, '0')}`;
+      const port = await freePort();
+      const { hub, token } = await startDaemon(dir, name, port);
+      hubs.push(hub);
+      await profile(name, [1, port], at(`${name}-ca.pem`), token, 'kind=daemon');
+    }
+    const { next } = writeBundles(dir);
+    for (const name of EMULATED) {
+      const card = at(`${name}.img`);
+      const token = newToken();
+      const box = await QemuBox.create({ dir: at(name), card });
+      const admin = `[[token]]\nname = "centre"\nroles = ["admin", "operator", "reader"]\ntoken = "${token}"\n`;
+      writeCard(card, { 'setup.toml': `[box]\nhostname = "${name}"\n[ssh]\nkeys = ["${box.publicKey}"]\n${admin}` });
+      boxes.push(box);
+      await box.start();
+      await box.ready();
+      writeFileSync(at(`${name}.ca`), await box.ssh('cat /etc/lineside/tls/ca.crt'), { mode: 0o600 });
+      await profile(name, [box.ports.grpc, box.ports.http], at(`${name}.ca`), token, 'kind=image');
+      say(`${name} is ready`);
+      lives.push(startedAgain(box));
+    }
+    const [first, full] = boxes as [QemuBox, QemuBox];
+    await profile('gone', [1, await freePort()], at('image-1.ca'), newToken(), 'kind=lost');
+    await profile('other', [first.ports.grpc, first.ports.http], at('image-2.ca'), newToken(), 'kind=lost');
+
+    const all = await cli(ALL_LIMIT_MS, 'fleet', 'run', '--all', '--stop-after', '3', '--', 'outbox');
+    assert.equal(all.status, 1);
+    assert.match(all.stderr, new RegExp(`${daemons + EMULATED.length} done, 2 failed, 0 not begun\n$`));
+    assert.match(all.stdout, /^gone +failed .*connection refused/m);
+    assert.match(all.stdout, /^other +failed .*its certificate is not trusted/m);
+
+    await full.ssh(`fallocate -l $(($(df --output=avail -BM /data | tail -1 | tr -dc 0-9) - ${FREE_MIB}))M /data/full`);
+    const report = at('update.json');
+    const install = ['--', 'update', 'install', next, '--restart'];
+    const over = (...more: string[]): Promise<Outcome> =>
+      cli(UPDATE_LIMIT_MS, 'fleet', 'run', '--tag', 'kind=image', '--report', report, ...more, ...install);
+    const states = (): Record<string, string> =>
+      Object.fromEntries(
+        Object.entries((JSON.parse(readFileSync(report, 'utf8')) as Report).boxes).map(([name, { state }]) => [
+          name,
+          state,
+        ]),
+      );
+    // The canary alone, then the others side by side.
+    const update = await over('--stop-after', '2');
+    assert.equal(update.status, 1);
+    assert.deepEqual(states(), { 'image-1': 'done', 'image-2': 'failed', 'image-3': 'done' });
+    assert.match(update.stdout, new RegExp(`^${FULL} +failed .*(space|free|room)`, 'm'));
+    await full.ssh('rm /data/full');
+    const resumed = await over('--resume');
+    assert.equal(resumed.status, 0, resumed.stderr);
+    assert.deepEqual(Object.values(states()), ['done', 'done', 'done']);
+    for (const { card } of boxes)
+      assert.match(readFromCard(card, 'slot.txt').toString('latin1'), /good=b try=- left=0\nos_prefix=b\//);
+    say(`update of three boxes: ${update.took}, and ${resumed.took} for the one that had no room`);
+  } finally {
+    for (const box of boxes) await box.kill();
+    await Promise.allSettled(lives);
+    for (const hub of hubs) await hub.stop();
+  }
+}
+
+/** A hub with an authority of its own, on the network. */
+async function startDaemon(dir: string, name: string, port: number): Promise<{ hub: Hub; token: string }> {
+  makeCa(dir, `${name}-ca`);
+  signed(dir, name, 'DNS:localhost', { ca: `${name}-ca` });
+  const box = temporaryDirectory();
+  const tls = { cert_file: join(dir, `${name}.pem`), key_file: join(dir, `${name}.key`) };
+  const configFile = writeConfig(box, { http: { listen: [`0.0.0.0:${port}`] }, tls });
+  const token = await addToken(configFile, 'centre', 'admin', 'operator', 'reader');
+  return { hub: await startHub({ dir: box }), token };
+}
+
+/** As a board does: after a reset it starts again, until its plug is pulled. */
+async function startedAgain(box: QemuBox): Promise<void> {
+  while ((await box.ended(UPDATE_LIMIT_MS)) === 'reset') await box.start();
+}
