@@ -44,11 +44,12 @@ export async function fleetUpdate(dir: string, daemons: number, say: Say): Promi
   const env = { XDG_CONFIG_HOME: dir, HOME: dir };
   const cli = async (limitMs: number, ...words: string[]): Promise<Outcome> => {
     const from = performance.now();
-    const { process: child, stdout, stderr } = startCli(words, env);
-    const [status] = (await within(`lineside ${words.join(' ')}`, once(child, 'close'), limitMs)) as [number];
+    const running = startCli(words, env);
+    const [status] = (await within(`lineside ${words.join(' ')}`, once(running.process, 'close'), limitMs)) as [number];
     const took = `${((performance.now() - from) / 1000).toFixed(0)} s`;
-    say(`lineside ${words.join(' ')}: status ${status} after ${took}\n${stdout()}${stderr()}`);
-    return { status, took, stdout: stdout(), stderr: stderr() };
+    const [stdout, stderr] = [running.stdout(), running.stderr()];
+    say(`lineside ${words.join(' ')}: status ${status} after ${took}\n${stdout}${stderr}`);
+    return { status, took, stdout, stderr };
   };
   const profile = async (name: string, ports: readonly [number, number], ca: string, token: string, tag: string) => {
     writeFileSync(at(`${name}.token`), token, { mode: 0o600 });
