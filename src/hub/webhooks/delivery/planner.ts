@@ -33,11 +33,9 @@ const batchContents = 1_000;
 const batchBytes = 4 * 1024 * 1024;
 /** Rendering and deflating so many takes some 2 ms. */
 const yieldEvents = 100;
-/**
- * A cursor that passed events without recipients is stored when it is so many events ahead: fewer are soon read again. By time it is
- * not: a box with nothing to do would write 12 KB some minutes after its last change.
- */
+/** A cursor that passed events without recipients is stored when it is so many events or so long ahead: less is soon read again. */
 const unsavedEvents = 1_000;
+const unsavedMs = 600_000;
 /** An import may block its writes for a little more than two minutes. */
 const stallMs = 180_000;
 
@@ -51,6 +49,8 @@ export class Planner {
   readonly #loop: Loop;
   #cursor: number;
   #stored: number;
+  /** Since when the cursor is ahead of the stored one; undefined: it is not. */
+  #aheadSinceMs: number | undefined;
   #isStopped = false;
   #total = 0;
 
@@ -145,7 +145,6 @@ export class Planner {
 
   /** True: everything is planned, or the planner is stopped. False: the subscriptions changed meanwhile. */
   async #planAll(): Promise<boolean> {
-    if (this.#isSaveDue()) await this.#save();
     this.#recipients ??= recipientsIn(this.#o.cache);
     const recipients = this.#recipients;
     if (recipients.none) {
@@ -242,7 +241,7 @@ export class Planner {
     if (!isWritten) return false;
     plan.batch = new Batch(upTo);
     this.#cursor = upTo;
-    this.#stored = upTo;
+    this.#isStored(upTo);
     this.#total += deliveries;
     this.#onPlanned(new Set(planned.flatMap(({ subscriptions }) => subscriptions.map(({ id }) => id))));
     await setImmediate();
@@ -259,17 +258,16 @@ export class Planner {
 
   /** No event up to there has a recipient. */
   #passOver(upTo: number): void {
-    this.#cursor = Math.max(this.#cursor, upTo);
+    if (upTo <= this.#cursor) return;
+    this.#cursor = upTo;
+    this.#aheadSinceMs ??= this.#o.clock.monoMs();
   }
 
-  /**
-   * Also when the recipients have changed: what none of them took must not be planned for the new ones after a kill. Without
-   * subscriptions a stored cursor that is behind plans nothing.
-   */
+  /** Without subscriptions a stored cursor that is behind plans nothing. */
   #isSaveDue(): boolean {
-    const ahead = this.#cursor - this.#stored;
-    if (ahead === 0 || this.#o.cache.all().length === 0) return false;
-    return ahead >= unsavedEvents || this.#recipients === undefined;
+    if (this.#aheadSinceMs === undefined || this.#o.cache.all().length === 0) return false;
+    const forMs = this.#o.clock.monoMs() - this.#aheadSinceMs;
+    return this.#cursor - this.#stored >= unsavedEvents || forMs >= unsavedMs;
   }
 
   async #save(): Promise<void> {
@@ -278,7 +276,12 @@ export class Planner {
       this.#progress.saveCursor(cursor);
       this.#progress.saveRunning(this.#o.running);
     });
+    this.#isStored(cursor);
+  }
+
+  #isStored(cursor: number): void {
     this.#stored = cursor;
+    this.#aheadSinceMs = undefined;
   }
 }
 
