@@ -131,13 +131,15 @@ test('an empty data partition is made at the first start, and never again', (t) 
   assert.ok(!made(box.start()));
 });
 
-test('a large card does not wait for a journal of its size', (t) => {
+test('a large card does not wait for a journal and inodes of its size', (t) => {
   const box = card(t, 'da');
   truncateSync(box.at('disk4'), 2 * 1024 ** 3);
   box.start();
   assert.deepEqual([state(box), box.content()], ['DATA=ok', 'new']);
   const { stdout } = spawnSync('dumpe2fs', ['-h', box.at('disk4')], { encoding: 'utf8', env: { PATH: path } });
-  assert.match(stdout, /^Total journal size: +16M$/m);
+  assert.match(stdout, /^Total journal size: +8M$/m);
+  // One for 128 KiB.
+  assert.match(stdout, /^Inode count: +16384$/m);
 });
 
 test('a plug pulled at any command of the first start leaves a partition that the next one makes', (t) => {
