@@ -21,6 +21,9 @@ import { UsbAdapter } from './usb-adapter.ts';
 /** Under emulation, on two cores that other tests share: a quiet machine takes a quarter of it. */
 const BOOT_LIMIT_MS = 600_000;
 const COMMAND_LIMIT_MS = 120_000;
+const START_TIMES = `systemd-analyze time; systemd-analyze blame | head -n 8; for unit in lineside-setup lineside lineside-hub; do
+  echo $unit $(systemctl show --property=InactiveExitTimestampMonotonic,ActiveEnterTimestampMonotonic --value $unit | sed 's/.\\{6\\}$/ s/')
+done`;
 
 interface BoxOptions {
   /** An empty directory of the box's own. */
@@ -226,6 +229,12 @@ export class QemuBox {
     child.stdin.end(`${script}\n`);
     const status = await new Promise<number | null>((settle) => child.once('close', settle));
     return { status, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
+  }
+
+  /** Once the start is complete: how long it took, the units that took the longest, and when three units began and were up. */
+  async startTimes(): Promise<string> {
+    await this.until('the end of the start', 'systemctl is-system-running --wait');
+    return this.ssh(START_TIMES);
   }
 
   /** Repeats the script until it succeeds. */

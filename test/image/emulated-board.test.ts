@@ -19,6 +19,7 @@ describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing()
 
   before(async () => {
     booted = await firstBoot(dir, { machine: 'raspi3b', tree: 'bcm2837-rpi-zero-2-w', memoryMib: MEMORY_MIB }, say);
+    say(await booted.box.startTimes());
   });
   after(async () => {
     booted?.client.close();
