@@ -20,7 +20,10 @@ let asked: string[] = [];
 let failing = new Set<string>();
 let held = new Map<string, () => void>();
 
-async function answer(box: string, sent: ServerResponse): Promise<void> {
+async function answer(box: string, path: string, sent: ServerResponse): Promise<void> {
+  if (path.endsWith('/admin/update/bundle'))
+    return void sent.end(JSON.stringify({ version: '2', slot: 'b', builtAt: '2026-01-01T00:00:00Z', sha256: '' }));
+  if (path.endsWith('/admin/work')) return void sent.writeHead(503).end();
   asked.push(box);
   if (held.has(box)) await new Promise<void>((resolve) => held.set(box, resolve));
   const state = failing.has(box) ? 'failed' : 'ok';
@@ -32,7 +35,7 @@ async function answer(box: string, sent: ServerResponse): Promise<void> {
 
 async function serve(box: string, server: Server, trust: readonly string[], tags?: string): Promise<void> {
   servers.push(server);
-  server.on('request', (_, sent) => void answer(box, sent));
+  server.on('request', ({ url = '' }, sent) => void answer(box, url, sent));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   await addProfile(box, (server.address() as AddressInfo).port, trust, tags);
@@ -103,6 +106,11 @@ describe('fleet run', () => {
       assert.notEqual(status, 0);
     }
     assert.deepEqual(asked, []);
+  });
+
+  it('gives the reason of a command that told its progress before it failed', async () => {
+    const { stdout } = await fleet('--tag', 'line=4', '--', 'update', 'install', files.file('next.update', 'a bundle'));
+    assert.match(stdout, /^p3 {2}failed {2}.* {2}lineside: cannot understand the answer/);
   });
 
   it('keeps a report, and resumes with the boxes that are not done', async () => {

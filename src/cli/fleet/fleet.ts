@@ -241,6 +241,9 @@ function readReport(
 
 const linesOf = (text: unknown): readonly string[] => String(text).trim().split('\n');
 
+/** A failure is one line with its reasons below it, and what the command told of its progress above it. */
+const failureOf = (error: unknown): string | undefined => linesOf(error).find((line) => line.startsWith('lineside: '));
+
 /** A line for each box that has ended; on a terminal also one of what runs. */
 class View {
   readonly #call: Call<FleetOptions>;
@@ -283,7 +286,7 @@ class View {
     if (json) return out.write(`${JSON.stringify({ box, ...ended })}\n`);
     if (err.isTerminal) await err.write('\r\x1b[K');
     // A command that has found something, such as an alert, fails without an error.
-    const line = linesOf(state === 'done' ? '' : error)[0] || linesOf(output).at(-1) || '';
+    const line = (state === 'done' ? undefined : failureOf(error)) ?? linesOf(output).at(-1) ?? '';
     await out.write(
       `${box.padEnd(this.#width)}  ${state.padEnd(6)}  ${spanText(tookMs).padEnd(8)}  ${safeText(line)}\n`,
     );
