@@ -5,6 +5,7 @@ import { systemClock } from '../shared/base/clock.ts';
 import { holdDataDirectory, holdRuntimeDirectory, makeDirectory } from '../shared/base/data-directory.ts';
 import { messageOf } from '../shared/base/errors.ts';
 import type { Logger } from '../shared/base/logger.ts';
+import { releaseAfterStartMs } from '../shared/base/memory.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
 import type { Check, HealthReport } from '../shared/host/health-report.ts';
@@ -31,12 +32,6 @@ const LONG_STOP_MS = 3_000;
 /** Half of what gRPC gives calls under way: packets on a stalled line fail early enough for their callers to get the answer. */
 const SEND_GRACE_MS = 500;
 
-/**
- * What the start left behind would stay while the line has little to do: 92.5 MB instead of 85.7. Takes
- * 0.1 s, in which bytes of the port wait in the kernel: those who waited for the start are served first.
- */
-const RELEASE_AFTER_MS = 1_000;
-
 /** Its stop ends streams with UNAVAILABLE, closes the port, commits the log. */
 export function startLine(start: ServiceStart) {
   return startParts(start.logger, async (onStop) => {
@@ -49,7 +44,8 @@ export function startLine(start: ServiceStart) {
     // Node's modules, and the worker compiled them all again and kept 1 MB of it.
     setFlagsFromString('--optimize-for-size');
     const { log, owner, servers } = built;
-    const release = systemClock.timer(RELEASE_AFTER_MS, () => void servers.releaseMemory());
+    // Bytes of the port wait in the kernel meanwhile, for 0.1 s.
+    const release = systemClock.timer(releaseAfterStartMs, () => void servers.releaseMemory());
     onStop({ what: 'release of memory', stop: async () => release.cancel() });
     /** Takes what needs no new port and no new listener; answers the keys it could not take. */
     const configure = async (changed: Config): Promise<readonly string[]> => {

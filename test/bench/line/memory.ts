@@ -1,5 +1,6 @@
 /** Resident memory: idle, and after a million entries with ten subscribers that never read. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { releaseAfterStartMs } from '../../../src/shared/base/memory.ts';
 import { streamEntries } from '../grpc-lean.ts';
 import { memoryLine, nodeAlone, residentOf } from '../processes.ts';
 import { allStored, startLineside } from '../stations.ts';
@@ -12,7 +13,7 @@ const RECORD_BYTES = 64;
 const SUBSCRIBERS = 10;
 const RECORDS_AT_ONCE = 50_000;
 /** What the start left behind has been collected by then, or stays. */
-const SETTLE_MS = 5_000;
+const SETTLE_MS = releaseAfterStartMs + 5_000;
 
 export const memory: Row = {
   name: 'memory',

@@ -2,6 +2,7 @@
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { releaseAfterStartMs } from '../../../src/shared/base/memory.ts';
 import { temporaryDirectory } from '../../e2e/daemon.ts';
 import { freePort } from '../../free-port.ts';
 import { residentOf } from '../processes.ts';
@@ -16,7 +17,7 @@ const RATE_AIM = 0.9;
 /** Two runs of the same program differ by as much. */
 const FLAT_MB = 10;
 const CLIENTS = 8;
-const SETTLE_MS = 10_000;
+const SETTLE_MS = releaseAfterStartMs + 5_000;
 
 /** Megabytes. */
 interface Resident {

@@ -1,5 +1,6 @@
 /** Resident memory of the hub with nothing to do, with and without a broker, against Node alone under the same flags. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { releaseAfterStartMs } from '../../../src/shared/base/memory.ts';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { outbox } from '../../e2e/hub-support.ts';
 import { rowsBroker } from '../broker.ts';
@@ -9,7 +10,7 @@ import { type RowsHub, withHub } from './hub.ts';
 
 const AIM_MB = 45;
 /** What the start left behind has been collected by then, or stays. */
-const SETTLE_MS = 10_000;
+const SETTLE_MS = releaseAfterStartMs + 5_000;
 
 export const memory: Row = {
   name: 'memory',
