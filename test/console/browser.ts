@@ -8,6 +8,8 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import puppeteer, {
   type Browser,
+  type BrowserContext,
+  type CDPSession,
   type ElementHandle,
   type HTTPRequest,
   type KeyInput,
@@ -68,12 +70,27 @@ export interface PageOptions {
   readonly dark?: boolean;
   readonly touch?: boolean;
   readonly browser?: Kind;
+  /** What the tab has in its sessionStorage when the page is first loaded. */
+  readonly tab?: Readonly<Record<string, string>>;
+}
+
+/**
+ * A profile of the browser with its window. It has one page at a time and is used again: a profile, its window and the process of its
+ * pages cost 0.7 s of CPU. An empty tab keeps the window open.
+ */
+interface Profile {
+  readonly context: BrowserContext;
+  /** Of the empty tab. */
+  readonly session: CDPSession | undefined;
+  /** Where it is put back. */
+  readonly unused: Profile[];
 }
 
 /** A headless browser has neither a mouse nor a finger: with a mouse the rows of the log have one line. A page of a phone gets a finger. */
 const MOUSE = '--blink-settings=primaryPointerType=4,availablePointerTypes=4,primaryHoverType=2,availableHoverTypes=2';
 const browsers = new Map<string, Promise<Browser>>();
-const opened = new Set<Opened>();
+const opened = new Map<Opened, Profile>();
+const unusedProfiles = new Map<Browser, Profile[]>();
 
 after(async () => {
   for (const browser of browsers.values()) await (await browser).close();
@@ -82,18 +99,40 @@ after(async () => {
 /** A page of its own, with nothing remembered. */
 export async function openPage(url: string, options: PageOptions = {}): Promise<Opened> {
   const kind = options.browser ?? 'chrome';
-  const context = await (await browserOf(kind, options.touch === true)).createBrowserContext();
-  const page = await context.newPage();
+  const profile = await takeProfile(kind, await browserOf(kind, options.touch === true));
+  const page = await profile.context.newPage();
   page.setDefaultTimeout(LIMIT_MS);
   const faults = await watchFaults(page, new URL(url).host);
-  const { width = 1280, height = 800, touch = false } = options;
+  const { width = 1280, height = 800, touch = false, tab } = options;
   await page.setViewport({ width, height, hasTouch: touch, isMobile: touch });
   if (kind === 'chrome') await emulateMedia(page, options.dark === true);
   if (slower > 1) await page.emulateCPUThrottling(slower);
+  const filling = tab && (await page.evaluateOnNewDocument((kept) => Object.assign(sessionStorage, kept), tab));
   await page.goto(url, { waitUntil: 'domcontentloaded' });
-  const one = wrapped(page, faults);
-  opened.add(one);
+  if (filling) await page.removeScriptToEvaluateOnNewDocument(filling.identifier);
+  const one = wrapped(page, faults, kind);
+  opened.set(one, profile);
   return one;
+}
+
+async function takeProfile(kind: Kind, browser: Browser): Promise<Profile> {
+  const unused = unusedProfiles.get(browser) ?? [];
+  unusedProfiles.set(browser, unused);
+  const kept = unused.pop();
+  if (kept !== undefined) return kept;
+  const context = await browser.createBrowserContext();
+  // The driver has this for Chromium alone.
+  const session = kind === 'chrome' ? await (await context.newPage()).createCDPSession() : undefined;
+  return { context, session, unused };
+}
+
+/** Closes its page; the next one finds nothing of it. */
+async function putBack({ page }: Opened, { context, session, unused }: Profile): Promise<void> {
+  if (session === undefined) return context.close();
+  const { origin } = new URL(page.url());
+  await page.close();
+  await session.send('Storage.clearDataForOrigin', { origin, storageTypes: 'all' });
+  unused.push({ context, session, unused });
 }
 
 function browserOf(kind: Kind, isTouched: boolean): Promise<Browser> {
@@ -105,6 +144,9 @@ function browserOf(kind: Kind, isTouched: boolean): Promise<Browser> {
     '--disable-gpu',
     '--disable-dev-shm-usage',
     '--disable-background-networking',
+    // All pages of a profile are in one process, which is started once.
+    '--renderer-process-limit=1',
+    '--disable-site-isolation-trials',
     ...(isTouched ? [] : [MOUSE]),
   ];
   const started = puppeteer.launch({
@@ -135,14 +177,15 @@ export function answerJson(request: HTTPRequest, body: unknown): Promise<void> {
 export async function closePages(): Promise<void> {
   const all = [...opened];
   opened.clear();
-  for (const { page } of all) await page.browserContext().close();
-  for (const { faults } of all) assert.deepEqual(faults, []);
+  for (const [one, profile] of all) await putBack(one, profile);
+  for (const [{ faults }] of all) assert.deepEqual(faults, []);
 }
 
 /** For a page that was made to do wrong. */
 export async function forgive(one: Opened): Promise<void> {
+  const profile = opened.get(one);
   opened.delete(one);
-  await one.page.browserContext().close();
+  if (profile !== undefined) await putBack(one, profile);
 }
 
 async function watchFaults(page: Page, host: string): Promise<readonly string[]> {
@@ -170,7 +213,7 @@ async function watchFaults(page: Page, host: string): Promise<readonly string[]>
   return faults;
 }
 
-function wrapped(page: Page, faults: readonly string[]): Opened {
+function wrapped(page: Page, faults: readonly string[], kind: Kind): Opened {
   const look = async (role: string, name: string | RegExp): Promise<ElementHandle> => {
     const found = await patiently(`${role} "${name}"`, async () => {
       const handle = await page.evaluateHandle(findByRole, role, ...pattern(name));
@@ -216,7 +259,8 @@ function wrapped(page: Page, faults: readonly string[]): Opened {
       });
       if (isEditor) await pressWithControl(page, 'a');
       await page.keyboard.press('Backspace');
-      await page.keyboard.type(text);
+      // In one step, as from the clipboard: each key costs 3 ms of CPU. Tests of typing press the keys. The driver has it for Chromium.
+      await (kind === 'chrome' ? page.keyboard.sendCharacter(text) : page.keyboard.type(text));
     },
     show: (hash) =>
       page.evaluate((to) => {

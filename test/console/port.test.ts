@@ -128,7 +128,8 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await opened.fill('Repeat every (seconds)', '0.1');
     const before = pty.received().length;
     await opened.click('button', 'Repeat');
-    await opened.sees(/Sent [3-9] times, repeating/, '.send');
+    // Or more, if this machine is busy.
+    await opened.sees(/Sent (?:[3-9]|\d{2,}) times, repeating/, '.send');
     await opened.click('button', 'Stop repeating');
     await opened.sees(/Sent \d+ times\. Stopped\./, '.send');
     const sent = pty.received().subarray(before).toString();
