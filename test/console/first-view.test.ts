@@ -17,3 +17,9 @@ test(`the first view is at most ${MAX_BYTES / 1_000} kB, compressed`, () => {
   const bytes = [...names].reduce((sum, name) => sum + statSync(join(dir, `${name}.gz`)).size, 0);
   assert.ok(bytes > 10_000 && bytes <= MAX_BYTES, `${[...names].join(', ')}: ${bytes} bytes`);
 });
+
+test('no animation of the page is without end: it would draw 60 frames a second while nothing happens', () => {
+  const css = readFileSync(join(ROOT, 'build/console/console.css'), 'utf8');
+  assert.match(css, /animation:[^;}]*beat/);
+  assert.doesNotMatch(css, /infinite/);
+});
