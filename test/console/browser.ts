@@ -147,6 +147,8 @@ function browserOf(kind: Kind, isTouched: boolean): Promise<Browser> {
     // All pages of a profile are in one process, which is started once.
     '--renderer-process-limit=1',
     '--disable-site-isolation-trials',
+    // Of the window around the page: they are painted by software.
+    '--animation-duration-scale=0',
     ...(isTouched ? [] : [MOUSE]),
   ];
   const started = puppeteer.launch({
@@ -372,7 +374,8 @@ async function judgeDialog(page: Page): Promise<boolean> {
 export async function assertAccessible({ page }: Pick<Opened, 'page'>, what: string): Promise<void> {
   if (pictures !== '')
     await page.screenshot({ path: join(pictures, `${what.replaceAll(/[^\w,-]+/g, ' ')}.png`), fullPage: true });
-  await page.evaluate(axe);
+  // Parsed and optimized once for a document.
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axe);
   const found = await page.evaluate(async () => {
     const { axe: run } = globalThis as unknown as {
       axe: {
