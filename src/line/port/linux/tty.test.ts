@@ -174,10 +174,11 @@ test('200 times open, talk, close leave no descriptor behind', async (t) => {
   assert.equal(openDescriptors(), before);
 });
 
-test('50 refused opens leave no descriptor behind', async (t) => {
+test('ten refused opens leave no descriptor behind', async (t) => {
   const { pty, device } = await openRig(t);
   const before = openDescriptors();
-  for (let i = 0; i < 50; i++) await assert.rejects(openTty(ptyPort(pty), eightNone), { code: 'PORT_BUSY' });
+  // One that is left is found at once; each open looks through the descriptors of all processes.
+  for (let i = 0; i < 10; i++) await assert.rejects(openTty(ptyPort(pty), eightNone), { code: 'PORT_BUSY' });
   assert.equal(openDescriptors(), before);
   await device.close();
 });
