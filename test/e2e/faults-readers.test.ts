@@ -28,9 +28,9 @@ const READERS = 50;
 const SLEEPERS = 50;
 /** Streams of one connection: as a gateway that serves several people has them. */
 const PER_CONNECTION = 10;
-const FLOOD_BYTES = 2 * MIB;
-/** A whole flood for each sleeper would be 100 MiB; what their connections hold in the kernel does not count here. */
-const GROWTH_MIB = 60;
+const FLOOD_BYTES = MIB;
+/** A whole flood for each sleeper would be 50 MiB; what their connections hold in the kernel does not count here. */
+const GROWTH_MIB = 30;
 
 interface Reading {
   bytes: number;
