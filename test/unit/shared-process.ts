@@ -14,9 +14,9 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** As for a file with a process of its own (test/end-limit.ts): servers may still have to end. */
 const LIMIT_MS = 120_000;
 const LOOK_MS = 20;
-/** A file system in memory: the thousands of small databases are flushed tens of thousands of times, a fifth of the CPU time. */
+/** A file system in memory: the thousands of small databases are flushed tens of thousands of times, 10 to 24 % of the CPU time. */
 const MEMORY = '/dev/shm';
-/** All processes together were seen to hold 100 MiB at a time; a container's /dev/shm often has 64 MiB. */
+/** Two processes together were seen to hold 100 MiB, six may run; a container's /dev/shm often has 64 MiB. */
 const ENOUGH_BYTES = 2 ** 30;
 
 /** The folders of src whose files share a process; the files of a folder that is named itself are not those of the one above. */

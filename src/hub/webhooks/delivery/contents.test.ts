@@ -75,7 +75,7 @@ test('whatever a record holds, its element has the text of the envelope, and is 
   const anyText = fc.string({ unit: codePoint });
   fc.assert(
     fc.property(
-      fc.dictionary(anyText, fc.jsonValue({ stringUnit: 'binary' })),
+      fc.dictionary(anyText, fc.jsonValue({ stringUnit: codePoint })),
       anyText,
       anyText,
       fc.integer({ min: 1 }),
