@@ -1,12 +1,17 @@
 /** The Broker on a bad network between it and Apache Kafka: one that is slow, one that delivers late, one that is cut. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import type { OutgoingMessage } from '../../src/hub/kafka/face.ts';
 import { until } from '../../src/shared/base/wait.fixture.ts';
 import { brokerMissing, startBroker, type TestBroker } from './broker.ts';
 import { consumed, messageOf, met, optionsFor, topicSpec } from './offering.ts';
 import { startProxy } from './proxy.ts';
+
+/** Field of /proc/PID/stat behind the name; stime is the next one. */
+const UTIME = 12;
+const TICKS_A_SECOND = 100;
 
 let port = 0;
 const proxy = await startProxy(() => port);
@@ -26,6 +31,7 @@ describe('a bad network', { skip: brokerMissing }, () => {
     const { broker, outcomes } = await met(options);
     const value = randomBytes(300).toString('base64');
     proxy.slow(8_000);
+    const before = processorSeconds('rdk:broker');
     let next = 0;
     try {
       // More than the line carries in the time-out of a message, 30 s: all of it at once would time out.
@@ -42,6 +48,9 @@ describe('a bad network', { skip: brokerMissing }, () => {
     }
     assert.ok([...outcomes.values()].every(([outcome]) => outcome?.kind === 'acknowledged'));
     assert.equal(broker.state().connected, true);
+    // While messages wait for the answers to those before, the client sleeps.
+    const took = processorSeconds('rdk:broker') - before;
+    assert.ok(took < 1, `${took} s of the processor for ${outcomes.size} messages`);
   });
 
   for (const [what, messageTimeoutMs] of [
@@ -89,3 +98,10 @@ describe('a bad network', { skip: brokerMissing }, () => {
     assert.match(said, /before=1 now=4/);
   });
 });
+
+/** Of the threads of this process whose name begins so. */
+function processorSeconds(name: string): number {
+  const all = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'latin1'));
+  const named = all.filter((one) => one.includes(`(${name}`)).map((one) => one.slice(one.lastIndexOf(')')).split(' '));
+  return named.reduce((sum, fields) => sum + Number(fields[UTIME]) + Number(fields[UTIME + 1]), 0) / TICKS_A_SECOND;
+}
