@@ -35,6 +35,7 @@ const CHANGES = {
   librdkafka: [
     'timed waits use the monotonic clock instead of the wall clock',
     'clients that lose a broker at the same moment reconnect at random times, and wait between attempts',
+    'the thread of a broker sleeps while messages wait for the answers to those before',
   ],
   'node-rdkafka': [
     "the handle by which librdkafka's threads wake the event loop is guarded by the queue's lock, and freed",
