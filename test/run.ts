@@ -1,7 +1,7 @@
 /**
  * Runs test files as `node --test` does, but starts the long ones first: the runner goes by name, and a long file that starts last
  * leaves the other processors without work.
- *   node test/run.ts [FILE ...]   default: all but the appliance and the image, which scripts/test-image runs
+ *   node --import tsx/esm test/run.ts [FILE ...]   default: all but the appliance and the image, which scripts/test-image runs
  */
 import { globSync } from 'node:fs';
 import { run } from 'node:test';

@@ -1,7 +1,7 @@
 /**
  * Makes Kafka clients and ends them again, a few at a time, each talking through its whole life (`debug`): librdkafka's
  * threads wake Node's loop while the wrapper is only just making the handle for that. Needs no broker: no process listens.
- *   node test/kafka/client-rounds.ts COUNT      prints {"ended":COUNT,"lines":N}
+ *   node --import tsx/esm test/kafka/client-rounds.ts COUNT      prints {"ended":COUNT,"lines":N}
  * What scripts/kafka-client fixes in node-rdkafka showed itself as a crash there, or as a close that never came back; so it
  * is run as a process, under a watchdog.
  */
@@ -46,7 +46,7 @@ async function rounds(count: number) {
 
 /** In a process of its own. Rejects when that crashes, or has not ended after the limit. */
 export async function clientRounds(count: number, limitMs: number): Promise<ClientRounds> {
-  const child = spawn(process.execPath, [import.meta.filename, String(count)], {
+  const child = spawn(process.execPath, ['--import', 'tsx/esm', import.meta.filename, String(count)], {
     cwd: join(import.meta.dirname, '../..'),
     stdio: ['ignore', 'pipe', 'inherit'],
     timeout: limitMs,

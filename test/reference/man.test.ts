@@ -16,7 +16,7 @@ const groff = ['man', 'groff'].every((name) => spawnSync('sh', ['-c', `command -
 
 describe('the manual pages', () => {
   before(() => {
-    execFileSync(process.execPath, [join(root, 'scripts/man-pages.ts'), directory], {
+    execFileSync(process.execPath, ['--import', 'tsx/esm', join(root, 'scripts/man-pages.ts'), directory], {
       cwd: root,
       env: { ...process.env, SOURCE_DATE_EPOCH: '1700000000' },
     });

@@ -143,7 +143,7 @@ describe('a hostile schema', () => {
         found = check(data, 20_000);
         ms = performance.now() - from;
       }`;
-    const node = ['--input-type=module', '-e', script];
+    const node = ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', script];
     const child = spawn(process.execPath, node, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     // One check after the other, until one was stopped for longer than its limit.
     for await (const [{ found, ms }] of on(child, 'message', { close: ['exit'] }) as AsyncIterable<
