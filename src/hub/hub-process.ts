@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { TokenReader } from '../shared/auth/token-reader.ts';
 import { systemClock } from '../shared/base/clock.ts';
 import { holdDataDirectory, makeDirectory } from '../shared/base/data-directory.ts';
-import { LinesideError } from '../shared/base/errors.ts';
+import { LinesideError, messageOf } from '../shared/base/errors.ts';
 import { limitHeapGrowth, releaseAfterStartMs, releaseMemory } from '../shared/base/memory.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createClockSync } from '../shared/host/clock-sync.ts';
@@ -115,7 +115,8 @@ async function build(start: ServiceStart, before: Before, onStop: OnStop): Promi
   void consumers.known.then(() => webhooks.start());
 
   if (config.device.inventory && line !== undefined) await startFacts(start, line, refdata, onStop);
-  const collection = clock.timer(releaseAfterStartMs, () => void releaseMemory());
+  const warn = (error: unknown): void => logger.warn('memory not released', { error: messageOf(error) });
+  const collection = clock.timer(releaseAfterStartMs, () => void releaseMemory().catch(warn));
   onStop({ what: 'release of memory', stop: async () => collection.cancel() });
   const address = probedAddress(serving.listening);
   const checks: Check[] = [

@@ -286,7 +286,8 @@ class View {
     if (json) return out.write(`${JSON.stringify({ box, ...ended })}\n`);
     if (err.isTerminal) await err.write('\r\x1b[K');
     // A command that has found something, such as an alert, fails without an error.
-    const line = (state === 'done' ? undefined : failureOf(error)) ?? linesOf(output).at(-1) ?? '';
+    const told = linesOf(output).at(-1) || (linesOf(error).at(-1) ?? '');
+    const line = (state === 'done' ? undefined : failureOf(error)) ?? told;
     await out.write(
       `${box.padEnd(this.#width)}  ${state.padEnd(6)}  ${spanText(tookMs).padEnd(8)}  ${safeText(line)}\n`,
     );

@@ -29,8 +29,8 @@ export function limitHeapGrowth(): void {
 
 /**
  * When a process releases what its start left behind, which would stay while it has little to do: the line had 92.5 MB instead
- * of 85.7, the hub 94.6 instead of 91.8. A release takes 75 ms of CPU time on a PC, a fifth of a start. On the board line and hub
- * are up after 12 s, and the clients that waited for them are served first.
+ * of 85.7, the hub 94.6 instead of 91.8. A release takes 75 ms of CPU time on a PC, a fifth of a start. Both processes are up by
+ * then (an emulated Raspberry Pi 3: 3 to 4 s apart), and the clients that waited for them are served first.
  */
 export const releaseAfterStartMs = 15_000;
 
