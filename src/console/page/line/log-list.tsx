@@ -42,7 +42,7 @@ interface Props {
 
 export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd }: Props): JSX.Element {
   const scroll = useLogScroll(rows, view, follows, onAtEnd);
-  const { element, probe, layout, look, toEnd } = scroll;
+  const { element, probe, virtual, look, toEnd } = scroll;
   const { selection, select, chosen, said, copy, onKeyDown, show } = useSelection(rows, view, onOpen, scroll);
   const head = selection?.head ?? 0;
   useImperativeHandle(ref ?? null, () => ({
@@ -51,10 +51,9 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
     focus: () => element.current?.focus({ preventScroll: true }),
   }));
 
-  const { from, to } = scroll.drawn;
-  const drawn = rows.slice(from, to);
+  const drawn = virtual.getVirtualItems();
   // Rows show the time only: its day is above them.
-  const top = rows[scroll.first];
+  const top = rows[virtual.range?.startIndex ?? 0];
   const { notSet, corrected } = text.log.clockMarks;
   const isTouched = useMedia('(pointer: coarse)');
   return (
@@ -71,7 +70,7 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
         aria-multiselectable="true"
         aria-label={view === 'lines' ? text.log.lines : text.log.entries}
         tabIndex={0}
-        aria-activedescendant={drawn.some(({ id }) => id === head) ? rowId(head) : undefined}
+        aria-activedescendant={drawn.some(({ key }) => key === head) ? rowId(head) : undefined}
         data-count={count}
         onScroll={look}
         onKeyDown={onKeyDown}
@@ -82,21 +81,25 @@ export function LogList({ ref, rows, count, says, view, follows, onOpen, onAtEnd
           event.currentTarget.focus({ preventScroll: true });
         }}
       >
-        <div role="none" class="spacer" style={{ height: `${layout.wholePx}px` }}>
-          {drawn.map((row, at) => (
-            <LogRow
-              key={row.id}
-              row={row}
-              topPx={layout.topOf(from + at)}
-              heightPx={layout.topOf(from + at + 1) - layout.topOf(from + at)}
-              index={from + at}
-              count={rows.length}
-              isActive={row.id === head}
-              isSelected={isSelected(selection, row.id)}
-              onPick={(extend) => select(picked(selection, row.id, extend))}
-              onOpen={() => hasBytes(row) && onOpen(row)}
-            />
-          ))}
+        <div role="none" class="spacer" style={{ height: `${virtual.getTotalSize()}px` }}>
+          {drawn.map(({ index, start, size }) => {
+            const row = rows[index];
+            if (row === undefined) return undefined;
+            return (
+              <LogRow
+                key={row.id}
+                row={row}
+                topPx={start}
+                heightPx={size}
+                index={index}
+                count={rows.length}
+                isActive={row.id === head}
+                isSelected={isSelected(selection, row.id)}
+                onPick={(extend) => select(picked(selection, row.id, extend))}
+                onOpen={() => hasBytes(row) && onOpen(row)}
+              />
+            );
+          })}
         </div>
       </div>
       {chosen.length === 0 ? (
@@ -176,22 +179,19 @@ function useSelection(
     void copyText(copied).then((done) => say(done ? words.copied : words.refused));
   };
   const show = (next: Selection): void => {
-    const list = scroll.element.current;
     select(next);
-    const index = rows.findIndex(({ id }) => id === next.head);
-    if (list === null) return;
-    list.scrollTop = scroll.layout.scrollToShow(index, list.scrollTop, scroll.height);
-    scroll.look();
+    scroll.toRow(
+      rows.findIndex(({ id }) => id === next.head),
+      'auto',
+    );
   };
   const showInMiddle = (wanted: Row): void => {
-    const list = scroll.element.current;
     const first = rows.findIndex((row) => holds(row, wanted));
     const [head, last] = [rows[first], rows.findLast((row) => holds(row, wanted))];
-    if (list === null || head === undefined || last === undefined) return;
+    if (head === undefined || last === undefined) return;
     select({ anchor: last.id, head: head.id });
-    list.scrollTop = scroll.layout.scrollToMiddle(first, list.clientHeight);
-    scroll.look();
-    list.focus({ preventScroll: true });
+    scroll.toRow(first, 'center');
+    scroll.element.current?.focus({ preventScroll: true });
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     const row = rows.find(({ id }) => id === selection?.head);
@@ -205,8 +205,8 @@ function useSelection(
       event.preventDefault();
       return copy(false);
     }
-    const { layout, top, height } = scroll;
-    const pageRows = Math.max(1, layout.indexAt(top + height) - layout.indexAt(top));
+    const { startIndex, endIndex } = scroll.virtual.range ?? { startIndex: 0, endIndex: 0 };
+    const pageRows = Math.max(1, endIndex - startIndex);
     const next = moved(rows, selection, { key: event.key, shiftKey: event.shiftKey, control }, pageRows);
     if (next === undefined) return;
     event.preventDefault();

@@ -67,7 +67,7 @@ function Entry({ row }: { row: EntryRow }): JSX.Element {
   );
 }
 
-/** Its head fills HEAD_COLUMNS of row-layout.ts. */
+/** Its head fills HEAD_COLUMNS of row-height.ts. */
 function Line({ row }: { row: LineRow }): JSX.Element {
   const { bytes, endBytes, note } = row;
   const end = bytes.length - endBytes;

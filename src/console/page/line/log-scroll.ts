@@ -1,6 +1,8 @@
 /** The scroll position of the log: it stays at the reader's row, or at the end. */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { hangs, isAtEnd, RowLayout, type TextSize, wrappedPx } from '../../row-layout.ts';
+import { elementScroll, type Rect, Virtualizer } from '@tanstack/virtual-core';
+import type { RefObject } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import { hangs, type TextSize, wrappedPx } from '../../row-height.ts';
 import type { ShownRow } from '../../rows.ts';
 import type { LogView } from '../../selection.ts';
 import { useMedia } from '../parts.tsx';
@@ -9,6 +11,10 @@ import { useMedia } from '../parts.tsx';
 const PROBE_COLUMNS = 50;
 /** Of the list, left and right of a row's text: as in log.css. */
 const SIDES_PX = 16;
+/** Rows that are drawn beyond each edge of the view, so that a quick finger does not see an empty list. */
+const OVERSCAN_ROWS = 12;
+/** Screens of fractional scale round to whole pixels. */
+const SLACK_PX = 4;
 
 export function useLogScroll(
   rows: readonly ShownRow[],
@@ -20,12 +26,12 @@ export function useLogScroll(
   const probe = useRef<HTMLSpanElement>(null);
   // One line; on narrow or touched screens two lines and a finger's height.
   const rowPx = useMedia('(min-width: 900px) and (pointer: fine)') ? 30 : 52;
-  const [seen, setSeen] = useState({ top: 0, height: 0 });
   const [size, setSize] = useState<TextSize>({ columns: 0, linePx: 0 });
-  const layout = useMemo(
-    () => new RowLayout(rows, view === 'lines' ? wrappedPx(size) : () => rowPx),
-    [rows, view, rowPx, size],
-  );
+  const heights = useMemo(() => {
+    const heightOf = view === 'lines' ? wrappedPx(size) : () => rowPx;
+    return rows.map(heightOf);
+  }, [rows, view, rowPx, size]);
+  const [virtual, report] = useVirtualizer(element, rows, heights);
   const sticks = useRef(true);
   /** The row at the top stays there when rows before it are added or removed. */
   const anchor = useRef({ id: 0, offset: 0 });
@@ -37,7 +43,7 @@ export function useLogScroll(
     else if (rows.length > 0) {
       // Older entries may have joined it to the line before.
       const index = rows.findLastIndex(({ id }) => id <= anchor.current.id);
-      list.scrollTop = layout.topOf(Math.max(0, index)) + anchor.current.offset;
+      list.scrollTop = topFor(virtual, Math.max(0, index), 'start') + anchor.current.offset;
     }
   };
   /** After the user or the page has scrolled. */
@@ -53,11 +59,18 @@ export function useLogScroll(
     // A scroll event may come before the observer reports the new size: the list was resized, the reader has not left its end.
     else if (sticks.current && height !== was) list.scrollTop = list.scrollHeight;
     const { scrollTop: top, scrollHeight } = list;
-    sticks.current = isAtEnd(top, height, scrollHeight);
+    sticks.current = top + height >= scrollHeight - SLACK_PX;
     onAtEnd(sticks.current);
-    const first = layout.indexAt(top);
-    anchor.current = { id: rows[first]?.id ?? 0, offset: top - layout.topOf(first) };
-    setSeen((before) => (before.top === top && before.height === height ? before : { top, height }));
+    report(list);
+    const first = virtual.getVirtualItemForOffset(top);
+    anchor.current = { id: Number(first?.key ?? 0), offset: top - (first?.start ?? 0) };
+  };
+  /** Scrolls no further than a row needs to be seen, or so that it is in the middle; a row that is higher than the view shows its begin. */
+  const toRow = (index: number, align: 'auto' | 'center'): void => {
+    const list = element.current;
+    if (list === null) return;
+    list.scrollTop = topFor(virtual, index, (heights[index] ?? 0) > list.clientHeight ? 'start' : align);
+    look();
   };
   const toEnd = (): void => {
     sticks.current = true;
@@ -70,7 +83,7 @@ export function useLogScroll(
     if (list === null) return;
     place(list);
     look();
-  }, [layout, follows]);
+  }, [heights, follows]);
   // The keyboard of a phone, a turned screen, larger letters.
   const latest = useRef(look);
   latest.current = look;
@@ -84,9 +97,48 @@ export function useLogScroll(
     for (const one of [list, letters]) observer.observe(one);
     return () => observer.disconnect();
   }, []);
-  const { top, height } = seen;
-  const drawn = layout.drawn(top, height);
-  return { element, probe, layout, drawn, first: layout.indexAt(top), hangs: hangs(size), top, height, look, toEnd };
+  return { element, probe, virtual, hangs: hangs(size), look, toEnd, toRow };
+}
+
+type Virtual = Virtualizer<HTMLElement, HTMLElement>;
+
+/** Those of `rows` that are in sight: their heights are known, none is measured. And how to report that the list was scrolled or resized. */
+function useVirtualizer(element: RefObject<HTMLElement | null>, rows: readonly ShownRow[], heights: readonly number[]) {
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  const reports = useRef<((list: HTMLElement) => void)[]>([]);
+  // Another function for other heights: the library then asks for all of them again.
+  const getItemKey = useMemo(() => (index: number) => rows[index]?.id ?? 0, [heights]);
+  const options = {
+    count: rows.length,
+    getScrollElement: () => element.current,
+    getItemKey,
+    estimateSize: (index: number) => heights[index] ?? 0,
+    overscan: OVERSCAN_ROWS,
+    scrollToFn: elementScroll,
+    // At once, not with the next event: what is drawn and where the reader is belong together.
+    observeElementRect: (_: Virtual, size: (rect: Rect) => void) => {
+      reports.current.push(({ clientWidth: width, clientHeight: height }) => size({ width, height }));
+    },
+    observeElementOffset: (_: Virtual, offset: (px: number, isScrolling: boolean) => void) => {
+      reports.current.push(({ scrollTop }) => offset(scrollTop, false));
+    },
+    onChange: draw,
+  };
+  const [virtual] = useState<Virtual>(() => new Virtualizer(options));
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), []);
+  useLayoutEffect(() => virtual._willUpdate());
+  return [
+    virtual,
+    (list: HTMLElement): void => {
+      for (const to of reports.current) to(list);
+    },
+  ] as const;
+}
+
+/** The scroll position for a row: the element's, not the library's way to it, which would follow the index while other rows come. */
+function topFor(virtual: Virtual, index: number, align: 'start' | 'auto' | 'center'): number {
+  return virtual.getOffsetForIndex(index, align)?.[0] ?? 0;
 }
 
 /** undefined: another view is shown. */
