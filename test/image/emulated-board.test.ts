@@ -31,6 +31,15 @@ describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing()
   it('has nothing on the field line from power-on, then exactly what is sent, both ways, and a break', () =>
     tryFieldLine(booted));
 
+  it('starts the line before the hub, the network and the announcement of its name', async () => {
+    const at = async (unit: string, property: string): Promise<number> =>
+      Number(await booted.box.ssh(`systemctl show --property=${property} --value ${unit}`));
+    const logs = await at('lineside', 'ActiveEnterTimestampMonotonic');
+    assert.ok(logs > 0);
+    for (const unit of ['lineside-hub', 'systemd-networkd', 'avahi-daemon'])
+      assert.ok((await at(unit, 'InactiveExitTimestampMonotonic')) > logs, unit);
+  });
+
   it('shows on its screen who it is', async () => {
     assert.equal(await booted.box.ssh("tr -d '\\0' </proc/device-tree/model"), 'Raspberry Pi Zero 2 W');
     // The page is written twice a minute.
