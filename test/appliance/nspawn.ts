@@ -22,6 +22,8 @@ export interface Ran {
 }
 
 export interface Container {
+  /** Of its PID 1, as this process sees it. */
+  readonly pid: number;
   /** Runs a command as the container's root. */
   run(command: readonly string[], limitMs?: number): Promise<Ran>;
   /** Runs a shell script, which has to succeed; its output without the last newline. */
@@ -125,7 +127,17 @@ export async function bootContainer(
       await sleep(100);
     }
   };
-  const container: Container = { run, sh, until, path, console: consoleText, stop };
+  const container: Container = {
+    get pid() {
+      return leader;
+    },
+    run,
+    sh,
+    until,
+    path,
+    console: consoleText,
+    stop,
+  };
   booted.add(container);
 
   const end = performance.now() + BOOT_LIMIT_MS;

@@ -1,5 +1,5 @@
 /**
- * `lineside fleet run` over a fleet of real boxes: so many daemons on this machine and three boxes of the image on emulated hardware.
+ * `lineside fleet run` over a fleet of real boxes: so many containers with the package and three boxes of the image on emulated hardware.
  * One more box is gone, one shows another certificate. The update has no room on one box, which is done once it has some.
  */
 import assert from 'node:assert/strict';
@@ -7,11 +7,11 @@ import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken } from '../../src/shared/auth/tokens.ts';
-import { makeCa, signed } from '../../src/shared/base/certificates.fixture.ts';
 import { within } from '../../src/shared/base/wait.fixture.ts';
-import { temporaryDirectory, writeConfig } from '../e2e/daemon.ts';
-import { type Hub, startHub } from '../e2e/hub.ts';
-import { addToken, runCli, startCli } from '../e2e/run-cli.ts';
+import { bootBox } from '../appliance/box.ts';
+import type { Container } from '../appliance/nspawn.ts';
+import { run } from '../e2e/island.ts';
+import { runCli, startCli } from '../e2e/run-cli.ts';
 import { freePort } from '../free-port.ts';
 import { QemuBox } from '../image/box.ts';
 import { writeBundles } from '../image/bundles.ts';
@@ -27,8 +27,14 @@ const UPDATE_LIMIT_MS = 3_600_000;
 const ALL_LIMIT_MS = 300_000;
 /** Without an answer: emulated boxes share the processors with each other. */
 const SILENT_S = '300';
+/** Of one user, so of root in all containers: the 128 of the kernel are enough for 13 machines with systemd. */
+const INOTIFY = '/proc/sys/fs/inotify/max_user_instances';
+const INOTIFY_INSTANCES = 1_024;
 /** A bundle is refused where less than twice its size is free. */
 const FREE_MIB = 100;
+
+type Ports = Readonly<Record<'grpc' | 'http', number>>;
+const PACKAGE_PORTS: Ports = { grpc: 50_051, http: 8443 };
 
 interface Outcome {
   readonly status: number;
@@ -53,25 +59,32 @@ export async function fleetUpdate(dir: string, daemons: number, say: Say): Promi
     say(`lineside ${words.join(' ')}: status ${status} after ${took}\n${stdout}${stderr}`);
     return { status, took, stdout, stderr };
   };
-  const profile = async (name: string, ports: readonly [number, number], ca: string, token: string, tag: string) => {
+  const profile = async (name: string, to: Ports, ca: string, token: string, tag: string, host = '127.0.0.1') => {
     writeFileSync(at(`${name}.token`), token, { mode: 0o600 });
-    const where = ['--host', `127.0.0.1:${ports[0]}`, '--http-port', String(ports[1]), '--server-name', 'localhost'];
+    const where = ['--host', `${host}:${to.grpc}`, '--http-port', `${to.http}`, '--server-name', 'localhost'];
     const words = [...where, '--ca', ca, '--token-file', at(`${name}.token`), '--tags', tag];
     const { status, stderr } = await runCli(['profile', 'add', name, ...words], { env });
     assert.equal(status, 0, stderr);
   };
 
-  const hubs: Hub[] = [];
+  const containers: Container[] = [];
+  const before = readFileSync(INOTIFY, 'utf8');
+  writeFileSync(INOTIFY, `${INOTIFY_INSTANCES}`);
   const boxes: QemuBox[] = [];
   const lives: Promise<void>[] = [];
   try {
     for (let n = 1; n <= daemons; n++) {
       const name = `daemon-${String(n).padStart(2, '0')}`;
-      const port = await freePort();
-      const { hub, token } = await startDaemon(dir, name, port);
-      hubs.push(hub);
-      await profile(name, [1, port], at(`${name}-ca.pem`), token, 'kind=daemon');
+      const box = await bootBox();
+      containers.push(box);
+      const address = plugCable(box, n);
+      await box.sh('lineside identity create && systemctl restart lineside');
+      await box.until('both processes ready', 'systemctl is-active lineside lineside-hub');
+      const added = await box.sh('lineside token add centre --role admin --role operator --role reader');
+      writeFileSync(at(`${name}.ca`), await box.sh('cat /etc/lineside/tls/ca.crt'));
+      await profile(name, PACKAGE_PORTS, at(`${name}.ca`), added.split('\n').at(-1) ?? '', 'kind=daemon', address);
     }
+    say(`${daemons} containers are ready`);
     const { next } = writeBundles(dir);
     for (const name of EMULATED) {
       const card = at(`${name}.img`);
@@ -83,13 +96,13 @@ export async function fleetUpdate(dir: string, daemons: number, say: Say): Promi
       await box.start();
       await box.ready();
       writeFileSync(at(`${name}.ca`), await box.ssh('cat /etc/lineside/tls/ca.crt'), { mode: 0o600 });
-      await profile(name, [box.ports.grpc, box.ports.http], at(`${name}.ca`), token, 'kind=image');
+      await profile(name, box.ports, at(`${name}.ca`), token, 'kind=image');
       say(`${name} is ready`);
       lives.push(startedAgain(box));
     }
     const [first, full] = boxes as [QemuBox, QemuBox];
-    await profile('gone', [1, await freePort()], at('image-1.ca'), newToken(), 'kind=lost');
-    await profile('other', [first.ports.grpc, first.ports.http], at('image-2.ca'), newToken(), 'kind=lost');
+    await profile('gone', { grpc: 1, http: await freePort() }, at('image-1.ca'), newToken(), 'kind=lost');
+    await profile('other', first.ports, at('image-2.ca'), newToken(), 'kind=lost');
 
     const all = await cli(ALL_LIMIT_MS, 'fleet', 'run', '--all', '--stop-after', '3', '--', 'outbox');
     assert.equal(all.status, 1);
@@ -124,19 +137,25 @@ export async function fleetUpdate(dir: string, daemons: number, say: Say): Promi
   } finally {
     for (const box of boxes) await box.kill();
     await Promise.allSettled(lives);
-    for (const hub of hubs) await hub.stop();
+    for (const container of containers) await container.stop();
+    writeFileSync(INOTIFY, before);
   }
 }
 
-/** A hub with an authority of its own, on the network. */
-async function startDaemon(dir: string, name: string, port: number): Promise<{ hub: Hub; token: string }> {
-  makeCa(dir, `${name}-ca`);
-  signed(dir, name, 'DNS:localhost', { ca: `${name}-ca` });
-  const box = temporaryDirectory();
-  const tls = { cert_file: join(dir, `${name}.pem`), key_file: join(dir, `${name}.key`) };
-  const configFile = writeConfig(box, { http: { listen: [`0.0.0.0:${port}`] }, tls });
-  const token = await addToken(configFile, 'centre', 'admin', 'operator', 'reader');
-  return { hub: await startHub({ dir: box }), token };
+/** From this machine to the container, whose address it gives. The kernel removes both ends with the container. */
+function plugCable({ pid }: Container, number: number): string {
+  // 198.18.0.0/15 is for tests of network devices (RFC 2544): it has no owner.
+  const [here, there] = [`198.18.${number}.1`, `198.18.${number}.2`];
+  const inside = ['nsenter', '-t', `${pid}`, '-n', 'ip'];
+  const failed = run([
+    ['ip', 'link', 'add', `lsfleet${number}`, 'type', 'veth', 'peer', 'name', 'lan', 'netns', `${pid}`],
+    ['ip', 'addr', 'add', `${here}/30`, 'dev', `lsfleet${number}`],
+    ['ip', 'link', 'set', `lsfleet${number}`, 'up'],
+    [...inside, 'addr', 'add', `${there}/30`, 'dev', 'lan'],
+    [...inside, 'link', 'set', 'lan', 'up'],
+  ]);
+  assert.equal(failed, '');
+  return there;
 }
 
 /** As a board does: after a reset it starts again, until its plug is pulled. */

@@ -14,7 +14,7 @@
  *   migration [MIB]  a refdata.db of version 4 of that size, moved by a process that is killed 20 times (2,048)
  *   card [STATES]    the image on emulated hardware: the power cut after each flush of its card (2,000; wants scripts/bootstrap --image)
  *   boards [PULLS]   the image on an emulated Raspberry Pi 3B and 4B; so often the plug of the 3B is pulled (10; wants scripts/bootstrap --image)
- *   updates [DAEMONS] `lineside fleet run` over so many daemons and three emulated boxes, which take an update (20; wants scripts/bootstrap --image)
+ *   updates [DAEMONS] `lineside fleet run` over so many containers and three emulated boxes, which take an update (20; wants scripts/bootstrap --image)
  *   all              one after the other, each with its usual length
  */
 import { spawn } from 'node:child_process';
