@@ -1,5 +1,6 @@
 /** The hub's HTTP interface as a client without any code of the product uses it: over TCP or its Unix socket. */
 import { Agent } from 'node:http';
+import { type RequestOptions as HttpsOptions, Agent as TlsAgent } from 'node:https';
 import { type Exchanged, exchange } from '../../src/shared/base/exchange.fixture.ts';
 
 export interface Answer extends Exchanged {
@@ -29,15 +30,16 @@ export interface RequestOptions {
 }
 
 export class HubApi {
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 64 });
-  readonly #where: { readonly socketPath: string } | { readonly host: string; readonly port: number };
+  readonly #agent: Agent;
+  readonly #where: HttpsOptions;
   readonly #token: string;
 
-  /** `address`: "host:port" or "unix:PATH"; `token`: '' for none. */
-  constructor(address: string, token = '') {
+  /** `address`: "host:port" or "unix:PATH"; `token`: '' for none. `tls`: with TLS. */
+  constructor(address: string, token = '', tls?: { readonly ca: string; readonly servername: string }) {
     const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(address) ?? [];
     const unix = address.startsWith('unix:');
-    this.#where = unix ? { socketPath: address.slice('unix:'.length) } : { host, port: Number(port) };
+    this.#agent = new (tls === undefined ? Agent : TlsAgent)({ keepAlive: true, maxSockets: 64 });
+    this.#where = { ...(unix ? { socketPath: address.slice('unix:'.length) } : { host, port: Number(port) }), ...tls };
     this.#token = token;
   }
 

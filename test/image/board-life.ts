@@ -30,6 +30,9 @@ export interface BootedBoard {
   readonly client: Client;
   readonly http: HttpClient;
   readonly started: Started;
+  /** For every role, and the authority (PEM) of the box's certificate. */
+  readonly token: string;
+  readonly authority: string;
   /** A new connection, after a start. */
   readonly connect: () => Pick<BootedBoard, 'client' | 'http'>;
 }
@@ -58,7 +61,7 @@ export async function firstBoot(dir: string, options: BoardOptions, say: Say): P
       client: grpcClient(box, authority, token),
       http: new HttpClient(box, authority, token),
     });
-    return { box, started, connect, ...connect() };
+    return { box, started, token, authority, connect, ...connect() };
   } catch (error) {
     await box.kill();
     throw error;

@@ -12,6 +12,7 @@ import { imageMissing } from '../image/card.ts';
 import type { BoardOptions } from '../image/machine.ts';
 import { Load, pullPlugs } from '../image/pulled-plug.ts';
 import { tryFramings, trySession } from '../image/uart-session.ts';
+import { siteMemory } from './board-site.ts';
 import { seeded } from './random.ts';
 
 type Say = (line: string) => void;
@@ -24,6 +25,9 @@ interface Step {
 
 /** Under load, until the plug is pulled: an emulated board answers some requests in a second. */
 const LIFE_MS = [5_000, 20_000] as const;
+/** 512 MB, less what the firmware keeps for the graphics processor. */
+const SMALLEST_MIB = 448;
+const SITE_MINUTES = 10;
 /** Above the longest limit of the commands, 120 s. */
 const COMMAND_LIMIT_MS = 180_000;
 
@@ -47,7 +51,7 @@ export async function boardRuns(dir: string, pulls: number, seed: number, say: S
     };
     try {
       await timed('first start', async () => {
-        board = await firstBoot(join(dir, machine), options, say);
+        board = await firstBoot(join(dir, tree), options, say);
         return `ready after ${board.started.seconds.toFixed(0)} s; starts without USB before: ${board.started.withoutUsb}`;
       });
       for (const { name, run: work } of steps) await timed(name, () => work(board as BootedBoard));
@@ -63,6 +67,8 @@ export async function boardRuns(dir: string, pulls: number, seed: number, say: S
   const all = [services, fieldLine, framings, session, doctor, supportBundle, reboot(say), plugs];
   await run({ machine: 'raspi3b', tree: 'bcm2837-rpi-3-b' }, all);
   await run({ machine: 'raspi4b', tree: 'bcm2711-rpi-4-b' }, [services, fieldLine, doctor, supportBundle]);
+  const smallest = { machine: 'raspi3b', tree: 'bcm2837-rpi-zero-2-w', memoryMib: SMALLEST_MIB } as const;
+  await run(smallest, [{ name: 'typical site', run: (board) => siteMemory(board, SITE_MINUTES) }]);
   process.stdout.write(['| board | what ran | what it showed | s |', '|---|---|---|---|', ...rows, ''].join('\n'));
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} boards failed`);
 }

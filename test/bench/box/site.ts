@@ -1,15 +1,18 @@
 /** A typical site around one box: the line's device and who polls it, webhook subscribers, changes, an open console. */
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:https';
+import { type IncomingMessage, request } from 'node:http';
+import { createServer, type RequestOptions, request as requestTls, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openPty, type Pty } from '../../../src/line/port/simulated/simulated-line.ts';
 import { makeCa, signed } from '../../../src/shared/base/certificates.fixture.ts';
 import { until } from '../../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../../src/shared/proto/services.ts';
-import { temporaryDirectory } from '../../e2e/daemon.ts';
+import { type Client, temporaryDirectory } from '../../e2e/daemon.ts';
 import { openPort } from '../../e2e/faults.ts';
 import { type Both, startBoth } from '../../e2e/hub.ts';
 import type { HubApi } from '../../e2e/hub-api.ts';
@@ -48,11 +51,11 @@ export interface BoxOptions {
 
 export type Site = Awaited<ReturnType<typeof startSite>>;
 
-/** HTTPS on loopback, each on a port of its own; they accept everything. */
-export async function startSubscribers() {
+/** HTTPS on loopback, each on a port of its own; they accept everything. `host`: this machine's, as the box sees it. */
+export async function startSubscribers(host = '127.0.0.1') {
   const dir = temporaryDirectory();
   makeCa(dir);
-  signed(dir, 'subscriber', 'IP:127.0.0.1');
+  signed(dir, 'subscriber', `IP:${host}`);
   const [cert, key] = ['pem', 'key'].map((ext) => readFileSync(join(dir, `subscriber.${ext}`)));
   let received = 0;
   const servers: Server[] = [];
@@ -65,7 +68,7 @@ export async function startSubscribers() {
     servers.push(server);
   }
   return {
-    urls: servers.map((server) => `https://127.0.0.1:${(server.address() as AddressInfo).port}/hook`),
+    urls: servers.map((server) => `https://${host}:${(server.address() as AddressInfo).port}/hook`),
     caFile: join(dir, 'ca.pem'),
     received: () => received,
     close(): void {
@@ -97,9 +100,9 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
   await openPort(both.client, pty.slavePath, { baudRate: BAUD });
   await until('the broker is connected', async () => (await outbox(api)).broker.connected);
   await growLogs(both, api);
-  for (const [n, url] of subscribers.urls.entries())
-    await expect(201, api.post('/api/v1/admin/webhooks/subscriptions', { name: `site ${n}`, url, secret: SECRET }));
+  await subscribe(api, subscribers);
   const token = await addToken(both.configFile, 'technician', 'operator');
+  const [host, port] = both.address.split(':');
   answer(pty);
   return {
     both,
@@ -108,7 +111,7 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
     hasOwnDisk: disk !== undefined,
     /** Polls, changes and reads the console until the signal fires. */
     busy: (changeMs: number, signal: AbortSignal): Promise<unknown> =>
-      Promise.all([poll(both, signal), change(api, changeMs, signal), openConsole(both, token, signal)]),
+      busy({ client: both.client, api, http: { host, port }, token }, changeMs, signal),
     async close(): Promise<void> {
       await both.stop();
       api.close();
@@ -118,9 +121,38 @@ export async function startSite({ name, commitMs, bootstrap, subscribers }: BoxO
   };
 }
 
+/** Ways to a box. */
+interface SiteAccess {
+  readonly client: Client;
+  readonly api: HubApi;
+  /** Of its HTTP interface, with `ca` if it has TLS. */
+  readonly http: RequestOptions;
+  readonly token: string;
+}
+
+/** A typical site's work on a box with its records, until the signal fires; a change every `changeMs`. */
+export function busy(access: SiteAccess, changeMs: number, signal: AbortSignal): Promise<unknown> {
+  return Promise.all([
+    poll(access.client, signal),
+    change(access.api, changeMs, signal),
+    openConsole(access.http, access.token, signal),
+  ]);
+}
+
+export async function subscribe(api: HubApi, { urls }: Subscribers): Promise<void> {
+  for (const [n, url] of urls.entries())
+    await expect(201, api.post('/api/v1/admin/webhooks/subscriptions', { name: `site ${n}`, url, secret: SECRET }));
+}
+
 /** Once, before the site's own time: its records. */
 async function prepare(both: Both): Promise<void> {
   const api = apiOf(both);
+  await makeRecords(api);
+  await drained(api);
+  await both.stop();
+}
+
+export async function makeRecords(api: HubApi): Promise<void> {
   await expect(201, api.post('/api/v1/dictionaries', dictionary));
   const records = Array.from({ length: RECORDS }, (_, n) => ({
     dictionary: DICTIONARY,
@@ -128,8 +160,6 @@ async function prepare(both: Both): Promise<void> {
     data: dataOf(n),
   }));
   await expect(200, sendBundle(api, records));
-  await drained(api);
-  await both.stop();
 }
 
 /**
@@ -167,17 +197,17 @@ function ownDisk(): { readonly dir: string; close(): void } | undefined {
 }
 
 /** The device: a request of eight bytes is answered with 45, as fast as the line takes them. */
-function answer(pty: Pty): void {
+export function answer(device: Pick<Pty, 'onData'> & { write(bytes: Uint8Array): unknown }): void {
   const whole = Buffer.alloc(ANSWER_BYTES, 0x2a);
   let heard = 0;
   const send = async (): Promise<void> => {
     const begin = performance.now();
     for (let at = 0, n = 1; at < ANSWER_BYTES; at += BURST_BYTES, n++) {
       await sleep(Math.max(0, begin + n * BURST_MS - performance.now()));
-      await pty.write(whole.subarray(at, at + BURST_BYTES));
+      await device.write(whole.subarray(at, at + BURST_BYTES));
     }
   };
-  pty.onData((bytes) => {
+  device.onData((bytes) => {
     heard += bytes.length;
     if (heard < REQUEST_BYTES) return;
     heard = 0;
@@ -195,7 +225,7 @@ async function repeat(everyMs: number, signal: AbortSignal, act: (n: number) => 
 }
 
 /** The site's application, over gRPC. */
-function poll({ client }: Both, signal: AbortSignal): Promise<void> {
+function poll(client: Client, signal: AbortSignal): Promise<void> {
   const payload = Buffer.from([1, 3, 0, 0, 0, 20, 0x45, 0xc5]);
   return repeat(POLL_MS, signal, async () => {
     const { status, error } = await client.serial.sendPacket({ payload });
@@ -217,21 +247,28 @@ function change(api: HubApi, everyMs: number, signal: AbortSignal): Promise<void
 }
 
 /** The page's view of the line: its status every two seconds, and the log as it grows. */
-async function openConsole({ address }: Both, token: string, signal: AbortSignal): Promise<void> {
-  const get = async (path: string): Promise<Response> => {
-    const response = await fetch(`http://${address}${path}`, { headers: { authorization: `Bearer ${token}` }, signal });
-    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+async function openConsole(http: RequestOptions, token: string, signal: AbortSignal): Promise<void> {
+  const get = async (path: string): Promise<IncomingMessage> => {
+    const asked = (http.ca === undefined ? request : requestTls)({
+      ...http,
+      path,
+      signal,
+      headers: { authorization: `Bearer ${token}` },
+    });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    if (response.statusCode !== 200) throw new Error(`${path}: ${response.statusCode}`);
     return response;
   };
   const follow = async (): Promise<void> => {
-    const { body } = await get(`/api/v1/line/log?last=${CONSOLE_ENTRIES}&follow=true`);
-    for await (const _piece of body ?? []) if (signal.aborted) return;
+    for await (const _piece of await get(`/api/v1/line/log?last=${CONSOLE_ENTRIES}&follow=true`))
+      if (signal.aborted) return;
   };
-  const status = (): Promise<void> => repeat(CONSOLE_MS, signal, async () => (await get('/api/v1/line')).text());
+  const status = (): Promise<void> => repeat(CONSOLE_MS, signal, async () => text(await get('/api/v1/line')));
   const unlessOver = (error: unknown): void => {
     if (!signal.aborted) throw error;
   };
-  await (await get('/')).text();
-  await (await get('/api/v1/whoami')).text();
+  await text(await get('/console/'));
+  await text(await get('/api/v1/whoami'));
   await Promise.all([follow().catch(unlessOver), status().catch(unlessOver)]);
 }
