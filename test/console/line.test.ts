@@ -545,6 +545,25 @@ describe('the console: the line', { skip: browserMissing }, () => {
     await opened.sees('Live', '#feed');
   });
 
+  test('a line that is higher than the list is shown from its begin', async () => {
+    for (const one of ['a low one', 'higher than the list '.repeat(150), 'the end'])
+      await logRaw(product.box, `${one}\n`);
+    lastId += 3;
+    const opened = await product.enter('watcher');
+    await opened.choose('Show', 'lines');
+    await opened.sees('higher than the list', '.rows');
+    await opened.page.focus('.rows');
+    // From above, so that its end is the nearest part of it.
+    for (const key of ['End', 'ArrowUp', 'ArrowUp', 'ArrowDown'] as const) await opened.page.keyboard.press(key);
+    const offsets = (): Promise<number[]> =>
+      opened.page.$eval('.rows', (list) => {
+        const row = list.querySelector('.log-row.active')?.getBoundingClientRect();
+        return [(row?.top ?? -1) - list.getBoundingClientRect().top, (row?.height ?? 0) - list.clientHeight];
+      });
+    await until('its begin', async () => Math.abs((await offsets())[0] ?? -1) < 3, LIMIT_MS);
+    assert.ok(((await offsets())[1] ?? 0) > 0, 'the line is not higher than the list');
+  });
+
   test('older entries that were not there yet when the log resumed are not put before newer ones', async () => {
     await Promise.all(Array.from({ length: 510 }, (_, i) => put(`more ${i}`)));
     const opened = await product.enter('watcher');

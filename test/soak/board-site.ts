@@ -49,7 +49,9 @@ export async function siteMemory({ box, client, token, authority }: BootedBoard,
     await subscribe(api, subscribers);
     answer(deviceOf(box, over.signal));
     const load = busy({ client, api, http, token }, CHANGE_MS, over.signal);
-    const measured = measure(box, minutes);
+    // Noticed below.
+    load.catch(() => undefined);
+    const measured = measure(box, minutes, over.signal);
     // A load that fails ends the run.
     const { services, availableMb, totalMb } = await Promise.race([measured, load.then(() => measured)]);
     over.abort();
@@ -65,10 +67,10 @@ export async function siteMemory({ box, client, token, authority }: BootedBoard,
   }
 }
 
-async function measure(box: QemuBox, minutes: number) {
+async function measure(box: QemuBox, minutes: number, signal: AbortSignal) {
   const samples: Awaited<ReturnType<typeof memoryOf>>[] = [];
-  for (const end = performance.now() + minutes * 60_000; performance.now() < end; ) {
-    await sleep(SAMPLE_MS);
+  for (const end = performance.now() + minutes * 60_000; performance.now() < end && !signal.aborted; ) {
+    await sleep(SAMPLE_MS, undefined, { signal });
     samples.push(await memoryOf(box));
   }
   const most = (of: (sample: (typeof samples)[number]) => number): number => Math.max(...samples.map(of));
