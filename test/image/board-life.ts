@@ -8,9 +8,11 @@ import { until } from '../../src/shared/base/wait.fixture.ts';
 import { serial } from '../../src/shared/proto/services.ts';
 import type { Client } from '../e2e/daemon.ts';
 import { openPort, RX } from '../e2e/faults.ts';
+import { seeded } from '../soak/random.ts';
 import { QemuBox } from './box.ts';
 import { writeCard } from './card.ts';
 import { type BoardOptions, board } from './machine.ts';
+import { Load, pullPlugs } from './pulled-plug.ts';
 import { grpcClient, HttpClient } from './remote.ts';
 
 export const UART = '/dev/ttyAMA0';
@@ -23,6 +25,8 @@ const PLUG_LIMIT_MS = 90_000;
 const BUS_LIMIT_MS = 600_000;
 const PATIENCE_MS = 120_000;
 const BREAK_MS = 150;
+/** Under load, until the plug is pulled: an emulated board answers some requests in a second. */
+const LIFE_MS = [5_000, 20_000] as const;
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 
 export interface BootedBoard {
@@ -136,6 +140,37 @@ export async function tryFieldLine({ box, client }: Pick<BootedBoard, 'box' | 'c
   );
   const lasted = (acts[1]?.atMs ?? 0) - (acts[0]?.atMs ?? 0);
   assert.ok(lasted > BREAK_MS - 10, `a break of ${lasted} ms`);
+}
+
+/** Pulls the plug under load so often; what was there after the starts. */
+export async function pullBoardPlugs(
+  { box, connect }: Pick<BootedBoard, 'box' | 'connect'>,
+  pulls: number,
+  seed: number,
+  say: Say,
+): Promise<string> {
+  const random = seeded(seed);
+  const load = new Load(random);
+  let connection = connect();
+  let withoutUsb = 0;
+  await load.begin(connection.client, connection.http, UART);
+  const boots = await pullPlugs(box, load, pulls, {
+    connection: () => connection,
+    lifeMs: () => random.between(...LIFE_MS),
+    async powerOn(pull) {
+      const started = await startBoard(box, say);
+      withoutUsb += started.withoutUsb;
+      say(`plug ${pull} of ${pulls}: ready after ${started.seconds.toFixed(0)} s`);
+      connection = connect();
+      return started.seconds;
+    },
+  });
+  connection.client.close();
+  connection.http.close();
+  const { logRaw } = load.ledger.figures;
+  assert.ok(logRaw > pulls && load.records > pulls, 'there was no load');
+  const ready = `ready after ${Math.min(...boots).toFixed(0)} to ${Math.max(...boots).toFixed(0)} s`;
+  return `${logRaw} entries and ${load.records} records answered, none missing, none twice; ${ready}; starts without USB: ${withoutUsb}`;
 }
 
 /** Everything received that the log holds. */

@@ -1,16 +1,16 @@
-/**
- * The card's first start on an emulated Raspberry Pi with the device tree of a Zero 2 W and its memory.
- */
+/** The card on an emulated Raspberry Pi with the device tree of a Zero 2 W and its memory: its first start, and two pulled plugs. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type BootedBoard, firstBoot, memoryOf, screenText, tryFieldLine } from './board-life.ts';
+import { chosenSeed } from '../soak/random.ts';
+import { type BootedBoard, firstBoot, memoryOf, pullBoardPlugs, screenText, tryFieldLine } from './board-life.ts';
 import { imageMissing } from './card.ts';
 
 /** 512 MB, less what the firmware keeps for the graphics processor. */
 const MEMORY_MIB = 448;
+const PULLS = 2;
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
 
 describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing() }, () => {
@@ -57,5 +57,11 @@ describe('the card in an emulated Raspberry Pi Zero 2 W', { skip: imageMissing()
     assert.ok(memory.totalMb < MEMORY_MIB);
     assert.ok(memory.availableMb > memory.totalMb / 4, 'less than a quarter is left');
     assert.equal(await booted.box.ssh('journalctl -k --grep "Out of memory" --no-pager -q || true'), '');
+  });
+
+  it(`keeps every promise when the plug is pulled under load, ${PULLS} times`, async () => {
+    const seed = chosenSeed();
+    say(`pulled plugs: SEED=${seed}`);
+    say(await pullBoardPlugs(booted, PULLS, seed, say));
   });
 });

@@ -6,14 +6,21 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { BundleReport } from '../../src/doctor/bundle/bundle-target.ts';
 import type { DoctorReport } from '../../src/shared/gen/http.ts';
-import { type BootedBoard, firstBoot, memoryOf, startBoard, tryFieldLine, UART } from '../image/board-life.ts';
+import {
+  type BootedBoard,
+  firstBoot,
+  memoryOf,
+  pullBoardPlugs,
+  startBoard,
+  tryFieldLine,
+  UART,
+} from '../image/board-life.ts';
 import type { QemuBox } from '../image/box.ts';
+import { installNext, writeNextBundle } from '../image/bundles.ts';
 import { imageMissing } from '../image/card.ts';
 import type { BoardOptions } from '../image/machine.ts';
-import { Load, pullPlugs } from '../image/pulled-plug.ts';
 import { tryFramings, trySession } from '../image/uart-session.ts';
 import { siteMemory } from './board-site.ts';
-import { seeded } from './random.ts';
 
 type Say = (line: string) => void;
 
@@ -23,8 +30,6 @@ interface Step {
   readonly run: (board: BootedBoard) => Promise<string>;
 }
 
-/** Under load, until the plug is pulled: an emulated board answers some requests in a second. */
-const LIFE_MS = [5_000, 20_000] as const;
 /** 512 MB, less what the firmware keeps for the graphics processor. */
 const SMALLEST_MIB = 448;
 const SITE_MINUTES = 10;
@@ -64,7 +69,7 @@ export async function boardRuns(dir: string, pulls: number, seed: number, say: S
     }
   };
   const plugs = pulledPlugs(pulls, seed, say);
-  const all = [services, fieldLine, framings, session, doctor, supportBundle, reboot(say), plugs];
+  const all = [services, fieldLine, framings, session, doctor, supportBundle, reboot(say), update(say), plugs];
   await run({ machine: 'raspi3b', tree: 'bcm2837-rpi-3-b' }, all);
   await run({ machine: 'raspi4b', tree: 'bcm2711-rpi-4-b' }, [services, fieldLine, doctor, supportBundle]);
   const smallest = { machine: 'raspi3b', tree: 'bcm2837-rpi-zero-2-w', memoryMib: SMALLEST_MIB } as const;
@@ -163,32 +168,25 @@ function reboot(say: Say): Step {
   };
 }
 
-function pulledPlugs(pulls: number, seed: number, say: Say): Step {
+function update(say: Say): Step {
   return {
-    name: `plug pulled ${pulls} times`,
+    name: 'update',
     async run({ box, connect }) {
-      const random = seeded(seed);
-      const load = new Load(random);
-      let connection = connect();
-      let withoutUsb = 0;
-      await load.begin(connection.client, connection.http, UART);
-      const boots = await pullPlugs(box, load, pulls, {
-        connection: () => connection,
-        lifeMs: () => random.between(...LIFE_MS),
-        async powerOn(pull) {
-          const started = await startBoard(box, say);
-          withoutUsb += started.withoutUsb;
-          say(`plug ${pull} of ${pulls}: ready after ${started.seconds.toFixed(0)} s`);
-          connection = connect();
-          return started.seconds;
-        },
-      });
-      connection.client.close();
-      connection.http.close();
-      const { logRaw } = load.ledger.figures;
-      assert.ok(logRaw > pulls && load.records > pulls, 'there was no load');
-      const ready = `ready after ${Math.min(...boots).toFixed(0)} to ${Math.max(...boots).toFixed(0)} s`;
-      return `${logRaw} entries and ${load.records} records answered, none missing, none twice; ${ready}; starts without USB: ${withoutUsb}`;
+      const before = box.uartReceived().length;
+      const { client, http } = connect();
+      const installed = await installNext(http, box.card, writeNextBundle(box.dir));
+      await http.expect(204, 'POST', '/admin/update/try');
+      client.close();
+      http.close();
+      assert.equal(await box.ended(), 'reset');
+      const { seconds, withoutUsb } = await startBoard(box, say);
+      await box.until('the new slot is kept', "grep -q 'good=b try=-' /boot/firmware/slot.txt");
+      assert.equal(box.uartReceived().length, before, 'bytes on the field line');
+      return `${installed}; ready in the other slot after ${seconds.toFixed(0)} s, which is kept; starts without USB: ${withoutUsb}`;
     },
   };
+}
+
+function pulledPlugs(pulls: number, seed: number, say: Say): Step {
+  return { name: `plug pulled ${pulls} times`, run: (board) => pullBoardPlugs(board, pulls, seed, say) };
 }

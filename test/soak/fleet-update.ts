@@ -14,7 +14,7 @@ import { run } from '../e2e/island.ts';
 import { runCli, startCli } from '../e2e/run-cli.ts';
 import { freePort } from '../free-port.ts';
 import { QemuBox } from '../image/box.ts';
-import { writeBundles } from '../image/bundles.ts';
+import { writeNextBundle } from '../image/bundles.ts';
 import { readFromCard, writeCard } from '../image/card.ts';
 
 type Say = (line: string) => void;
@@ -85,7 +85,7 @@ export async function fleetUpdate(dir: string, daemons: number, say: Say): Promi
       await profile(name, PACKAGE_PORTS, at(`${name}.ca`), added.split('\n').at(-1) ?? '', 'kind=daemon', address);
     }
     say(`${daemons} containers are ready`);
-    const { next } = writeBundles(dir);
+    const next = writeNextBundle(dir);
     for (const name of EMULATED) {
       const card = at(`${name}.img`);
       const token = newToken();
