@@ -46,6 +46,7 @@ delete process.env['NODE_EXTRA_CA_CERTS'];
 
 const quick = values.quick === true;
 const lines: Line[] = [];
+const reasons: string[] = [];
 const head = [...machine(), `load average before: ${(loadavg()[0] ?? 0).toFixed(2)}`];
 for (const row of names.length === 0 ? rows : rows.filter(({ name }) => names.includes(name)))
   test(row.name, { timeout: Number.POSITIVE_INFINITY }, (t) => measure(row, t));
@@ -54,7 +55,10 @@ after(report);
 async function measure(row: Row, t: TestContext): Promise<void> {
   console.error(`${new Date().toISOString().slice(11, 19)} ${row.name}`);
   try {
-    lines.push(...(await row.run({ quick, say: (text) => console.error(`  ${text}`) })));
+    const found = await row.run({ quick, say: (text) => console.error(`  ${text}`) });
+    lines.push(...found);
+    if (row.whyMissed !== undefined && found.some(({ verdict }) => verdict === 'missed'))
+      reasons.push(`- \`${row.name}\`: ${row.whyMissed}`);
   } catch (error) {
     const against = (error instanceof Error ? error.message : String(error)).replaceAll('\n', ' ');
     const verdict = error instanceof Skipped ? 'SKIPPED' : 'missed';
@@ -68,7 +72,8 @@ async function measure(row: Row, t: TestContext): Promise<void> {
 
 function report(): void {
   const title = `# npm run bench -- ${[suite, ...names].join(' ')}${quick ? ' --quick' : ''}`;
-  const text = `${title}\n\n${head.map((line) => `- ${line}`).join('\n')}\n\n${render(lines)}\n`;
+  const why = reasons.length === 0 ? '' : `\nWhy aims are missed:\n\n${reasons.join('\n')}\n`;
+  const text = `${title}\n\n${head.map((line) => `- ${line}`).join('\n')}\n\n${render(lines)}\n${why}`;
   console.log(text);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ machine: head, lines }, null, 2)}\n`);
   if (values.save === true) writeFileSync(join(import.meta.dirname, `${suite}.latest.md`), text);

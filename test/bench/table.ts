@@ -22,6 +22,8 @@ export interface Context {
 /** A row of the table; it may take several lines. */
 export interface Row {
   readonly name: string;
+  /** Why an aim of it is missed: what a profile showed, what was tried. Printed while one is missed. */
+  readonly whyMissed?: string;
   run(context: Context): Promise<readonly Line[]>;
 }
 

@@ -8,10 +8,10 @@ import { judge, type Line, type Row, shown, times } from '../table.ts';
 const BITS_PER_BYTE = 10;
 const FAST_BAUD = 12_000_000;
 const FAST_WRITE_BYTES = 64;
-const FAST_CPU_AIM = 0.3;
+const FAST_CPU_AIM = 0.22;
 const USUAL_BAUD = 115_200;
 const USUAL_WRITE_BYTES = 16;
-const USUAL_CPU_AIM = 1.5;
+const USUAL_CPU_AIM = 1.2;
 /** Beyond the length of the run, for what is still under way. */
 const LIMIT_MS = 20_000;
 
@@ -41,8 +41,8 @@ export const fast: Row = {
         lineside: `${(share * 100).toFixed(1)} % of one core, ${equal ? 'SHA-256 equal' : 'BYTES LOST'}, ${(bytes / entries).toFixed(0)} bytes an entry`,
         against: `the line rate (driver at most ${result.worstLateMs.toFixed(0)} ms late)`,
         ratio: '',
-        aim: 'no loss, under 30 %',
-        verdict: judge(equal && share < FAST_CPU_AIM),
+        aim: `no loss, at most ${FAST_CPU_AIM * 100} %`,
+        verdict: judge(equal && share <= FAST_CPU_AIM),
       },
     ];
   },
@@ -50,6 +50,9 @@ export const fast: Row = {
 
 export const usual: Row = {
   name: '115200',
+  whyMissed:
+    "Each write of 16 bytes is an event of its own, 720 a second, and costs 60 us: Node's stream, the timer of " +
+    'the chunk, the entry. ser2net does this in C. To read less often would delay every chunk.',
   async run({ quick }) {
     const seconds = quick ? 10 : 60;
     const bytes = (USUAL_BAUD / BITS_PER_BYTE) * seconds;

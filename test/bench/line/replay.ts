@@ -17,6 +17,9 @@ const LIMIT_MS = 180_000;
 
 export const replay: Row = {
   name: 'replay',
+  whyMissed:
+    'The garbage of two threads between two collections. Each collection that is forced earlier costs processor ' +
+    'time.',
   async run({ quick, say }) {
     const entries = quick ? 100_000 : 1_000_000;
     const dir = temporaryDirectory();

@@ -13,7 +13,7 @@ import { atLeast, inTurns, type Line, medians, type Row } from '../table.ts';
 const BAUD = 12_000_000;
 const RECORD_BYTES = 64;
 const WINDOW_BYTES = 65_536;
-const AIM = 0.8;
+const AIM = 0.9;
 const LIMIT_MS = 120_000;
 /** Delivered in all, per run. */
 const DELIVERIES = [
@@ -70,6 +70,9 @@ async function fromMemory(records: number, subscribers: number): Promise<number>
 
 export const tail: Row = {
   name: 'tail',
+  whyMissed:
+    'An entry is numbered, stored and kept for slower readers, too. Tried: iterators written by hand take 16, 2 ' +
+    'and 8 % off the processor time of an entry with 1, 10 and 100 subscribers, for 60 more lines.',
   async run({ quick, say }) {
     const lines: Line[] = [];
     for (const { subscribers, records } of DELIVERIES) {

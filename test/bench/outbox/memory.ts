@@ -14,6 +14,9 @@ const SETTLE_MS = releaseAfterStartMs + 5_000;
 
 export const memory: Row = {
   name: 'memory',
+  whyMissed:
+    'As of the memory of the line: pages of programs that Node alone does not touch, and the heap. The connection ' +
+    "to the broker costs librdkafka's threads and buffers, 6 MB.",
   async run() {
     const node = await nodeAlone(SETTLE_MS);
     const plain = await withHub({}, settled);
