@@ -232,6 +232,19 @@ test('a cursor that passes events without recipients is stored after 1,000 event
   assert.equal(storedCursor(store), 1_001);
 });
 
+test('a cursor that a change of a subscription has stored is not stored again', async (t) => {
+  const { store, clock, planner } = plannerRig(t, { dictionaries: ['other'] });
+  const changes = store.connection.prepare('SELECT total_changes()').pluck();
+  planner.start();
+  await emitEach(store, ['a']);
+  clock.advance(1_000);
+  await turnsUntil('passed over', () => planner.cursor() === 1);
+  new Progress(store.connection).saveCursor(planner.cursor());
+  const before = changes.get();
+  for (let n = 0; n < 12; n++) await clock.pass(minuteMs);
+  assert.equal(changes.get(), before);
+});
+
 test('a stop stores the cursor and the running time; what is committed later is planned by the next one', async (t) => {
   const { store, clock, cache, planner } = plannerRig(t, { dictionaries: ['other'] });
   planner.start();

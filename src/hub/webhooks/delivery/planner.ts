@@ -136,7 +136,11 @@ export class Planner {
   async #pass(): Promise<number> {
     try {
       while (!(await this.#planAll()));
-      if (this.#isSaveDue()) await this.#save();
+      if (this.#isSaveDue()) {
+        // A change of a subscription stores it, too.
+        if (this.#progress.cursor() < this.#cursor) await this.#save();
+        else this.#isStored(this.#cursor);
+      }
       return pollMs;
     } catch (error) {
       throw this.#o.store.failure(error);
