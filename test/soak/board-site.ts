@@ -23,8 +23,8 @@ const DEVICE_MS = 20;
 /** Under emulation: 1,000 records are written and sent. */
 const PREPARE_LIMIT_MS = 600_000;
 
-/** What the services and the kernel had at most and at least, after so many minutes. */
-export async function siteMemory({ box, client, token, authority }: BootedBoard, minutes: number): Promise<string> {
+/** Memory, processor time and writes to the card in so many minutes; of an emulated board, which is slower than a real one. */
+export async function typicalSite({ box, client, token, authority }: BootedBoard, minutes: number): Promise<string> {
   const tls = { ca: authority, servername: 'localhost' };
   const http = { host: '127.0.0.1', port: box.ports.http, ...tls };
   const api = new HubApi(`${http.host}:${http.port}`, token, tls);
@@ -53,12 +53,12 @@ export async function siteMemory({ box, client, token, authority }: BootedBoard,
     load.catch(() => undefined);
     const measured = measure(box, minutes, over.signal);
     // A load that fails ends the run.
-    const { services, availableMb, totalMb } = await Promise.race([measured, load.then(() => measured)]);
+    const shown = await Promise.race([measured, load.then(() => measured)]);
     over.abort();
     await load;
     assert.equal(await box.ssh('journalctl -k --grep "Out of memory" --no-pager -q || true'), '');
     assert.ok(subscribers.received() >= (minutes - 1) * 5, `${subscribers.received()} deliveries`);
-    return `${minutes} min: ${services}; at least ${availableMb} of ${totalMb} MB available; ${subscribers.received()} deliveries`;
+    return `${minutes} min: ${shown}; ${subscribers.received()} deliveries`;
   } finally {
     over.abort();
     api.close();
@@ -67,19 +67,46 @@ export async function siteMemory({ box, client, token, authority }: BootedBoard,
   }
 }
 
-async function measure(box: QemuBox, minutes: number, signal: AbortSignal) {
+async function measure(box: QemuBox, minutes: number, signal: AbortSignal): Promise<string> {
   const samples: Awaited<ReturnType<typeof memoryOf>>[] = [];
+  const before = await workOf(box);
   for (const end = performance.now() + minutes * 60_000; performance.now() < end && !signal.aborted; ) {
     await sleep(SAMPLE_MS, undefined, { signal });
     samples.push(await memoryOf(box));
   }
+  const after = await workOf(box);
   const most = (of: (sample: (typeof samples)[number]) => number): number => Math.max(...samples.map(of));
   const both = most(({ lineMb, hubMb }) => lineMb + hubMb);
-  return {
-    services: `line at most ${most(({ lineMb }) => lineMb)}, hub ${most(({ hubMb }) => hubMb)}, both ${both} MB`,
-    availableMb: Math.min(...samples.map(({ availableMb }) => availableMb)),
-    totalMb: samples[0]?.totalMb,
-  };
+  const memory = `line at most ${most(({ lineMb }) => lineMb)}, hub ${most(({ hubMb }) => hubMb)}, both ${both} MB`;
+  const available = `at least ${Math.min(...samples.map(({ availableMb }) => availableMb))} of ${samples[0]?.totalMb} MB available`;
+  const rise = (of: keyof Work): number => (after[of] - before[of]) / (after.uptimeS - before.uptimeS);
+  const percent = (of: keyof Work): string => (100 * rise(of)).toFixed(1);
+  const daily = (of: keyof Work): string => ((86_400 * rise(of)) / 1e6).toFixed(0);
+  const cpu = `line ${percent('lineCpuS')}, hub ${percent('hubCpuS')} % of an emulated core`;
+  const written = `line ${daily('lineBytes')}, hub ${daily('hubBytes')}, all ${daily('cardBytes')} MB to the card a day`;
+  return `${memory}; ${available}; ${cpu}; ${written}`;
+}
+
+interface Work {
+  readonly uptimeS: number;
+  readonly lineBytes: number;
+  readonly lineCpuS: number;
+  readonly hubBytes: number;
+  readonly hubCpuS: number;
+  /** Written by everybody, the journal of ext4 included. */
+  readonly cardBytes: number;
+}
+
+/** Since the box was started. */
+async function workOf(box: QemuBox): Promise<Work> {
+  const ticks = "sed 's/.*) //' /proc/$p/stat | awk '{ print ($12 + $13) / 100 }'";
+  const figures = await box.ssh(
+    `cut -d' ' -f1 /proc/uptime; for u in lineside lineside-hub; do p=$(systemctl show -P MainPID $u); sed -n 's/^write_bytes: //p' /proc/$p/io; ${ticks}; done; sync; awk '{ print $7 * 512 }' /sys/block/mmcblk0/stat`,
+  );
+  const [uptimeS = 0, lineBytes = 0, lineCpuS = 0, hubBytes = 0, hubCpuS = 0, cardBytes = 0] = figures
+    .split('\n')
+    .map(Number);
+  return { uptimeS, lineBytes, lineCpuS, hubBytes, hubCpuS, cardBytes };
 }
 
 /** As an operator would: the time (no time server is within reach), the broker and the subscribers of the site, then a restart. */

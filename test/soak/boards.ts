@@ -20,7 +20,7 @@ import { installNext, writeNextBundle } from '../image/bundles.ts';
 import { imageMissing } from '../image/card.ts';
 import type { BoardOptions } from '../image/machine.ts';
 import { tryFramings, trySession } from '../image/uart-session.ts';
-import { siteMemory } from './board-site.ts';
+import { typicalSite } from './board-site.ts';
 
 type Say = (line: string) => void;
 
@@ -73,7 +73,7 @@ export async function boardRuns(dir: string, pulls: number, seed: number, say: S
   await run({ machine: 'raspi3b', tree: 'bcm2837-rpi-3-b' }, all);
   await run({ machine: 'raspi4b', tree: 'bcm2711-rpi-4-b' }, [services, fieldLine, doctor, supportBundle]);
   const smallest = { machine: 'raspi3b', tree: 'bcm2837-rpi-zero-2-w', memoryMib: SMALLEST_MIB } as const;
-  await run(smallest, [{ name: 'typical site', run: (board) => siteMemory(board, SITE_MINUTES) }]);
+  await run(smallest, [{ name: 'typical site', run: (board) => typicalSite(board, SITE_MINUTES) }]);
   process.stdout.write(['| board | what ran | what it showed | s |', '|---|---|---|---|', ...rows, ''].join('\n'));
   if (failures.length > 0) throw new AggregateError(failures, `${failures.length} boards failed`);
 }
