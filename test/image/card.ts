@@ -60,7 +60,12 @@ export function writeCard(card: string, files: Readonly<Record<string, string>>,
 export function putOnCard(card: string, name: string, text: string): void {
   const beside = `${card}.file`;
   writeFileSync(beside, text);
-  mtools('mcopy', card, '-o', beside, `::/${name}`);
+  copyToCard(card, beside, name);
+}
+
+/** A file, under this name. */
+export function copyToCard(card: string, from: string, name: string): void {
+  mtools('mcopy', card, '-o', from, `::/${name}`);
 }
 
 export function readFromCard(card: string, name: string): Buffer {
