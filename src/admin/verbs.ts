@@ -224,7 +224,8 @@ export const verbs = {
     program: 'lineside',
     command: () => ['update', 'try', '--json'],
     withoutConfig: true,
-    limitMs: 20_000,
+    // A box that has just written 114 MB to its card starts programs slowly; past the limit it restarts all the same.
+    limitMs: 60_000,
     answer: 'nothing',
   }),
   'restore.upload': verb({
