@@ -51,7 +51,10 @@ def main():
                 with base:  # one transaction for what was read; if the program ends before the commit, they come again
                     for event in events:
                         take(base, event)
-                consumer.commit(asynchronous=False)
+                try:
+                    consumer.commit(asynchronous=False)
+                except KafkaException as error:  # the broker is away: they are committed with the next ones, or come again
+                    print('not committed:', error, file=sys.stderr)
     finally:
         consumer.close()
 

@@ -26,6 +26,7 @@ const COPY = "SELECT dictionary, key, version, action, data FROM record WHERE di
 export class Copies {
   readonly #receiver = new ReceiverPlace(SECRET);
   readonly #byKafka = join(temporaryDirectory(), 'copy.db');
+  #consumer: ReturnType<typeof startExample> | undefined;
 
   /** Of the hub: for the receiver's certificate. */
   get config(): Toml {
@@ -34,7 +35,7 @@ export class Copies {
 
   /** The topics need not exist yet. */
   async start(api: HubApi, bootstrap: string, topics: readonly string[]): Promise<void> {
-    startExample('consumer.py', [bootstrap, this.#byKafka, ...topics]);
+    this.#consumer = startExample('consumer.py', [bootstrap, this.#byKafka, ...topics]);
     const { port } = await this.#receiver.start();
     const request = { name: 'copy', url: `https://127.0.0.1:${port}/`, secret: SECRET };
     await expect(201, api.post(`${HOOKS}/subscriptions`, request));
@@ -48,11 +49,19 @@ export class Copies {
       if (version.version > before) newest.set(`${version.dictionary}:${key}`, { ...version, key });
     }
     const expected = wordsOf([...newest.values()]);
-    for (const path of [this.#byKafka, this.#receiver.database]) {
-      const isEqual = (): boolean => wordsOf(rowsOf<Copied>(path, COPY)).join() === expected.join();
-      await until(`${path} is as the database`, isEqual, limitMs).catch(() =>
-        assert.deepEqual(wordsOf(rowsOf<Copied>(path, COPY)), expected),
-      );
+    const copies = { Kafka: this.#byKafka, webhooks: this.#receiver.database };
+    for (const [by, path] of Object.entries(copies)) {
+      const copied = (): string[] => wordsOf(rowsOf<Copied>(path, COPY));
+      await until(`the copy by ${by}`, () => copied().join() === expected.join(), limitMs).catch(() => {
+        const found = copied();
+        const missing = expected.filter((row) => !found.includes(row));
+        const more = found.filter((row) => !expected.includes(row));
+        const ended = this.#consumer?.child.exitCode ?? 'none';
+        const first = JSON.stringify([missing.slice(0, 3), more.slice(0, 3)]);
+        assert.fail(
+          `the copy by ${by} has ${found.length} of ${expected.length}; missing ${missing.length}, others ${more.length}: ${first}; exit status of consumer.py: ${ended}`,
+        );
+      });
     }
     return newest.size;
   }
