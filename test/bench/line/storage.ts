@@ -20,7 +20,7 @@ export const storage: Row = {
   whyMissed:
     'SQLite writes each byte twice, to its write-ahead log and to the file, and Linux writes whole pages of 4 ' +
     'KiB. At 9,600 baud a page a second is 4.3 bytes for each logged byte already, and the 2.2 KB of a commit lie ' +
-    'in one and a half pages on average. At 115,200 baud the two copies are 2.0 without any heads and indexes. ' +
+    'in one and a half pages on average. At 115,200 baud the two copies are 2.0 without any headers and indexes. ' +
     'Page sizes that were tried: src/line/log/store/open-file.ts.',
   async run({ quick, say }) {
     const seconds = quick ? 15 : 120;
