@@ -169,7 +169,8 @@ The private keys and the tokens of a box leave it on no network, and are not rep
     help: 'restart the box with the update that waits in the other slot, and wait until the box keeps it',
     examples: ['lineside box update try --profile press-04'],
     what: 'try the update',
-    timeoutSeconds: USUAL_S,
+    // The helper has a minute for it, and half a minute for a request before.
+    timeoutSeconds: 2 * USUAL_S,
     answer: async (call) => tryUpdate(call, await call.hub()),
   },
   {
