@@ -75,14 +75,14 @@ test('minicom: nothing is sent but what is typed, its lock file ends with it, an
 /** Of which one has to be without a fault. */
 const MODBUS_RUNS = 3;
 
-test('a Modbus master at 9,600 and 115,200: every answer is right, no frame is cut, over attach and over rfc2217', async () => {
+test('a Modbus master at 9,600 and 115,200: every answer of a run is right, no request is cut, over attach and over rfc2217', async () => {
   const box = await startBox({}, undefined, false);
   const slave = startSlave(box.pty);
   const link = join(temporaryDirectory(), 'ttyBOX');
   const count = 20;
   const ask = async (port: string): Promise<void> => {
     for (const baud of ['9600', '115200']) {
-      // pymodbus takes a pause of some milliseconds for the end of an answer: a busy machine makes such pauses.
+      // pymodbus takes 10 ms without a byte for the end of an answer: a busy machine makes such pauses.
       let right: unknown;
       for (let run = 1; run <= MODBUS_RUNS && right !== count; run++) {
         const seen = await startSeeing('modbus_master.py', port, baud, String(count)).seen(0);
