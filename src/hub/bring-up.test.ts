@@ -19,6 +19,7 @@ import { addDeliveries, bodiesAfter, bodiesBefore, connect, sampleIn } from './c
 import { contentsMigration } from './contents-migration.ts';
 import { startHub } from './hub-process.ts';
 import { hubMigrations } from './migrations.ts';
+import { openRefdataFile } from './outbox/refdata-file.ts';
 
 const migrations: Migrations = [...hubMigrations.slice(0, 4), contentsMigration(5)];
 
@@ -206,6 +207,29 @@ test('a half-moved file waits for the end of a trial too', async (t) => {
     { code: 'SHUTTING_DOWN' },
   );
   assert.equal(await bringUp(start, migrations, () => true), false);
+});
+
+test('a migration without rows to move waits for the end of a trial too; then events of before are as they were', async (t) => {
+  const { start, dir, path, lines } = rig(temporaryDirectory(t));
+  const older = hubMigrations.slice(0, 7);
+  assert.equal(await bringUp(start, older, () => false), true);
+  const events = (): unknown[] => {
+    const connection = connect(path);
+    try {
+      return connection.prepare('SELECT * FROM outbox').all();
+    } finally {
+      connection.close();
+    }
+  };
+  const was = events();
+  assert.ok(was.length > 0);
+  const before = digest(path);
+  assert.equal(await bringUp(start, hubMigrations, () => true), false);
+  assert.equal(digest(path), before);
+  assert.equal(await bringUp(start, hubMigrations, () => false), true);
+  assert.equal(lines.at(-2), 'info migration of refdata.db started rows=0');
+  assert.deepEqual(events(), was);
+  assert.throws(() => openRefdataFile(dir, older), { code: 'INTERNAL' });
 });
 
 test('too little space: the start fails with both figures, on trial too, and nothing is changed', async (t) => {

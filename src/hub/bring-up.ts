@@ -1,6 +1,6 @@
 /**
- * Migrations of refdata.db that move rows run before the file is opened, in batches, with progress for systemd and the log. On the
- * image they run only after the slot was kept: until then the box may return to the older program, which could not read the file.
+ * Migrations of refdata.db that lock older programs out run before the file is opened, rows in batches, with progress for systemd and
+ * the log. On the image they run only after the slot was kept: until then the box may return to the older program.
  */
 import { setImmediate } from 'node:timers/promises';
 import { type Clock, systemClock, type Timer } from '../shared/base/clock.ts';
@@ -24,7 +24,7 @@ export function isSlotOnTrial(): boolean {
 }
 
 /**
- * False: rows have to be moved, and the slot is on trial; nothing was changed. Throws STORAGE_FULL if there is not enough space, on
+ * False: there is such a migration, and the slot is on trial; nothing was changed. Throws STORAGE_FULL if there is not enough space, on
  * trial too: then the box returns to the older program. SHUTTING_DOWN: the start was stopped; the next one continues.
  */
 export async function bringUp(

@@ -9,8 +9,9 @@ import { FakeClock } from '../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../shared/base/logger.ts';
 import { temporaryDirectory } from '../shared/base/temporary.fixture.ts';
 import { hubMigrations } from './migrations.ts';
-import { author, recordEvent } from './outbox/change-store.fixture.ts';
+import { author } from './outbox/change-store.fixture.ts';
 import { type ChangeStore, openChangeStore } from './outbox/change-store.ts';
+import { emitEvent, recordEvent } from './outbox/event.fixture.ts';
 import { openRefdataFile } from './outbox/refdata-file.ts';
 import { RecordWriter } from './refdata/record-writer.ts';
 
@@ -18,27 +19,26 @@ test('a file from before there were webhooks keeps its events, and none of them 
   const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const options = { dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger };
-  const before = openChangeStore({
-    ...options,
-    connection: openRefdataFile(dir, hubMigrations.slice(0, 1)).connection,
-  });
-  for (const key of ['a', 'b', 'c']) await before.commit(author, (change) => change.emit(recordEvent(key)));
+  const { connection: before } = openRefdataFile(dir, hubMigrations.slice(0, 1));
   // The newest may have left the outbox: its id is not used again. That version kept it with each change.
-  const removed = 'UPDATE progress SET last_outbox_id = 3; DELETE FROM outbox_events WHERE id = 3';
-  await before.maintain(() => before.connection.exec(removed));
-  await before.close();
+  before.exec(`
+    INSERT INTO progress VALUES (1, 'store', '2026-01-01T00:00:00+00:00', 3);
+    INSERT INTO outbox_events VALUES (1, '2026-01-01T00:00:00+00:00', 'dict.record.*', 'PUBLIC', 'tools', 'a', 'created', '{"first":1}');
+    INSERT INTO outbox_events VALUES (2, '2026-01-01T00:00:00+00:00', 'dict.record.*', 'PUBLIC', 'tools', 'b', 'created', '{"second":2}');
+    INSERT INTO outbox_waiting VALUES (2, 0, '')`);
+  before.close();
   const store = openChangeStore({ ...options, connection: openRefdataFile(dir, hubMigrations).connection });
   t.after(() => store.close());
   const { connection } = store;
-  assert.deepEqual(connection.prepare('SELECT id, business_key AS key FROM outbox').all(), [
-    { id: 1, key: 'a' },
-    { id: 2, key: 'b' },
+  assert.deepEqual(connection.prepare('SELECT id, business_key AS key, waiting, body FROM outbox').all(), [
+    { id: 1, key: 'a', waiting: 0, body: '{"first":1}' },
+    { id: 2, key: 'b', waiting: 1, body: '{"second":2}' },
   ]);
   assert.deepEqual(connection.prepare('SELECT last_event, run_ms FROM webhook_progress').all(), [
     { last_event: 3, run_ms: 0 },
   ]);
-  assert.equal(store.storeId, before.storeId);
-  assert.equal(await store.commit(author, (change) => change.emit(recordEvent('d'))), 4);
+  assert.equal(store.storeId, 'store');
+  assert.equal(await store.commit(author, (change) => emitEvent(change, recordEvent('d'))), 4);
 });
 
 test('the newest event has left the outbox: neither its id nor its time is used again, also when the clock was set back', async (t) => {
@@ -50,7 +50,7 @@ test('the newest event has left the outbox: neither its id nor its time is used 
     return openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
   };
   const emit = (store: ChangeStore) =>
-    store.commit(author, (change) => [change.emit(recordEvent('a')), change.stamp.txTime] as const);
+    store.commit(author, (change) => [emitEvent(change, recordEvent('a')), change.stamp.txTime] as const);
   const before = open(2_000);
   await emit(before);
   const [id, txTime] = await emit(before);

@@ -8,7 +8,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Parser } from '@asyncapi/parser';
-import { categoryOf, definitionEventTypes, envelopeOf, type OutboxEvent, scopes } from '../../src/hub/outbox/event.ts';
+import { sentText, type WholeEvent } from '../../src/hub/outbox/event.fixture.ts';
+import { categoryOf, definitionEventTypes, scopes } from '../../src/hub/outbox/event.ts';
 import { bodyOf, elementOf } from '../../src/hub/webhooks/delivery/contents.ts';
 import { createPinger } from '../../src/hub/webhooks/egress/ping.ts';
 import type { Message } from '../../src/hub/webhooks/egress/sender.ts';
@@ -37,7 +38,7 @@ function faultsIn(schema: unknown, instances: readonly unknown[]): string[][] {
 
 const now = '2026-03-01T09:30:00.250000+00:00' as Instant;
 const stamp = { txTime: now, occurredAt: now, changedBy: 'ops', changeReason: '' };
-const record: OutboxEvent = {
+const record: WholeEvent = {
   kind: 'record',
   eventType: 'dictionary.bulk_imported',
   scope: 'PUBLIC',
@@ -51,11 +52,11 @@ const record: OutboxEvent = {
   before: undefined,
 };
 const steps = definitionEventTypes.map(
-  (eventType): OutboxEvent => ({ kind: 'definition', eventType, scope: 'PUBLIC', dictionary: 'pumps', data: {} }),
+  (eventType): WholeEvent => ({ kind: 'definition', eventType, scope: 'PUBLIC', dictionary: 'pumps', data: {} }),
 );
 
-function delivery(events: readonly OutboxEvent[]): { readonly events: readonly object[] } {
-  const elements = events.map((event) => elementOf(categoryOf(event), envelopeOf(event, stamp)));
+function delivery(events: readonly WholeEvent[]): { readonly events: readonly object[] } {
+  const elements = events.map((event) => elementOf(categoryOf(event), sentText(event, stamp)));
   const envelope = { id: 1, nonce: 'a', subscriptionName: 'mes', occurredAt: now };
   return JSON.parse(String(bodyOf(envelope, elements.join())));
 }

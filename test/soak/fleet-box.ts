@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { KafkaBroker } from '../../src/hub/kafka/broker.ts';
 import type { BrokerListener, KafkaOptions } from '../../src/hub/kafka/face.ts';
 import { hubMigrations } from '../../src/hub/migrations.ts';
-import { recordEvent } from '../../src/hub/outbox/change-store.fixture.ts';
 import { type ChangeStore, openChangeStore } from '../../src/hub/outbox/change-store.ts';
+import { emitEvent, recordEvent } from '../../src/hub/outbox/event.fixture.ts';
 import { publisherOn } from '../../src/hub/outbox/publisher/publisher.fixture.ts';
 import type { Clock } from '../../src/shared/base/clock.ts';
 import { silentLogger } from '../../src/shared/base/logger.ts';
@@ -40,7 +40,7 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
     async write(): Promise<void> {
       const version = written + 1;
       await store.commit({ changedBy: 'fleet', changeReason: '' }, (change) =>
-        change.emit(recordEvent(name, version, { dictionary: 'fleet' })),
+        emitEvent(change, recordEvent(name, version, { dictionary: 'fleet' })),
       );
       written = version;
     },
@@ -54,7 +54,7 @@ export function startBox({ name, dir, kafka, turned }: BoxSetting, clock: Clock)
 function storeIn(dir: string, clock: Clock): ChangeStore {
   const connection = openDatabase({
     path: join(dir, 'refdata.db'),
-    pageSize: 512,
+    pageSize: 1_024,
     // The hub's is larger: here there are a thousand in one machine, each with a few rows.
     cacheKib: 256,
     walLimitBytes: 1024 * 1024,

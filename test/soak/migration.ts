@@ -39,7 +39,7 @@ export async function migrationRun(
   const before = digestOf((part) => bodiesBefore(connection, part));
   const deliveries = Number(connection.prepare('SELECT count(*) FROM webhook_deliveries').pluck().get());
   const estimateFrom = performance.now();
-  const estimates = pendingMoves(connection, hubMigrations).map((move) => move.estimate(connection, () => {}));
+  const estimates = (pendingMoves(connection, hubMigrations) ?? []).map((move) => move.estimate(connection, () => {}));
   const bytes = estimates.reduce((sum, one) => sum + one.bytes, 0);
   const estimateS = (performance.now() - estimateFrom) / 1_000;
   assert.deepEqual([estimates[0]?.rows, (estimates[1]?.rows ?? 0) > 0], [deliveries, true]);

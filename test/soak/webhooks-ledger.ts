@@ -24,7 +24,7 @@ export interface CommittedEvent {
   readonly scope: string;
   readonly dictionary: string;
   readonly action: string;
-  /** Of the stored text. */
+  /** Of the event with all its fields. */
   readonly bytes: number;
   /** Of its element in a delivery. */
   readonly digest: string;
@@ -250,7 +250,7 @@ export function committedEvents(path: string): CommittedEvent[] {
   return rowsOf<Omit<CommittedEvent, 'digest'> & { body: string }>(
     path,
     `SELECT id, tx_time AS txTime, category, scope, dictionary, action, octet_length(body) AS bytes, body
-     FROM outbox_events ORDER BY id`,
+     FROM events ORDER BY id`,
   ).map(({ body, ...event }) => ({ ...event, digest: digestOf(elementOf(event.category, body)) }));
 }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Alerts } from '../../shared/base/alerts.ts';
 import { Admin, type HealthReport, type OutboxAdmin, outboxRules } from './admin.ts';
-import { author, openStoreIn, recordEvent } from './change-store.fixture.ts';
+import { author, openStoreIn } from './change-store.fixture.ts';
+import { emitEvent, recordEvent } from './event.fixture.ts';
 import {
   change,
   changeAtOnce,
@@ -285,7 +286,7 @@ test('alerts report lag, dead letters and damage, with their age', async (t) => 
   broker.connected = false;
   publisher.start();
   await store.commit(author, (tx) => {
-    for (let n = 0; n < 101; n++) tx.emit(recordEvent(`k${n}`));
+    for (let n = 0; n < 101; n++) emitEvent(tx, recordEvent(`k${n}`));
   });
   assert.deepEqual(
     admin.alerts().map(({ name, forSeconds, value }) => [name, forSeconds, value]),

@@ -244,7 +244,7 @@ export class Admin {
 
 function statements(connection: Connection) {
   const dead = `SELECT outbox_id AS id, died_at AS diedAt, dead_letters.attempts, reason, scope, dictionary,
-    business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters CROSS JOIN outbox_events ON id = outbox_id`;
+    business_key AS businessKey, action, tx_time AS txTime, body FROM dead_letters CROSS JOIN events ON id = outbox_id`;
   // CROSS JOIN: in the order of the waiting events, without sorting.
   const waiting = `SELECT e.id, tx_time AS txTime, e.scope, dictionary, business_key AS businessKey, action, attempts,
     last_error AS lastError, due_ms AS dueMs, refused,

@@ -19,7 +19,7 @@ export interface BudgetOptions {
   readonly clock: Clock;
 }
 
-/** A change writes about 24 KiB; 64 of them change neither figure by more than 2 MiB. */
+/** A change writes about 12 KiB; 64 of them change neither figure by more than 1 MiB. */
 const measureEveryCommits = 64;
 const measureEveryBytes = 1024 * 1024;
 /** Other programs fill the disk too. */

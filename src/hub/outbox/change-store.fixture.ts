@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { openDatabase, openExisting } from '../../shared/storage/open.ts';
 import { hubMigrations } from '../migrations.ts';
 import { type ChangeStore, type ChangeStoreOptions, openChangeStore } from './change-store.ts';
-import type { Author, RecordEvent } from './event.ts';
+import type { Author } from './event.ts';
 
 export const author: Author = { changedBy: 'tester', changeReason: '' };
 
@@ -28,7 +28,7 @@ export function temporaryStore(t: TestContext, changes: Partial<ChangeStoreOptio
   return { store, clock, dir, path: join(dir, 'refdata.db') };
 }
 
-const file = { pageSize: 512, cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024, migrations: hubMigrations };
+const file = { pageSize: 1_024, cacheKib: 2_048, walLimitBytes: 4 * 1024 * 1024, migrations: hubMigrations };
 let migrated: Buffer | undefined;
 
 /** Made once in each process: the migrations of a new file take most of the time of opening it. */
@@ -68,24 +68,6 @@ export function holdStore(store: ChangeStore): () => Promise<void> {
   return () => {
     end.resolve();
     return held;
-  };
-}
-
-/** A record's change that is sent to the topic of PUBLIC. */
-export function recordEvent(businessKey: string, version = 1, changes: Partial<RecordEvent> = {}): RecordEvent {
-  return {
-    kind: 'record',
-    eventType: 'dictionary.changed',
-    scope: 'PUBLIC',
-    dictionary: 'tools',
-    businessKey,
-    action: version === 1 ? 'created' : 'updated',
-    version,
-    validFrom: '2026-01-01T00:00:00+00:00',
-    validTo: '9999-12-31T23:59:59.999999+00:00',
-    data: { n: version },
-    before: version === 1 ? undefined : { n: version - 1 },
-    ...changes,
   };
 }
 

@@ -3,8 +3,9 @@ import { existsSync, statSync, unlinkSync } from 'node:fs';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import { usOfInstant } from '../../shared/base/instant.ts';
-import { author, breakPage, holdStore, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
+import { author, breakPage, holdStore, openStoreIn, temporaryStore } from './change-store.fixture.ts';
 import type { Change, ChangeStore } from './change-store.ts';
+import { emitEvent, recordEvent } from './event.fixture.ts';
 import { ImportConnection } from './refdata-file.ts';
 
 const yearMs = 365 * 86_400_000;
@@ -24,7 +25,7 @@ test('a change, its outbox rows and its audit are one transaction', async (t) =>
   const notified: (number | undefined)[] = [];
   store.onCommitted((waiting) => notified.push(waiting));
   const txTime = await store.commit(author, (change) => {
-    assert.equal(change.emit(recordEvent('a')), 1);
+    assert.equal(emitEvent(change, recordEvent('a')), 1);
     assert.equal(change.emit({ ...definition, eventType: 'DefinitionCreated' }), 2);
     change.audit('dictionary.created', 'tools', { rows: 2 });
     return change.stamp.txTime;
@@ -34,14 +35,14 @@ test('a change, its outbox rows and its audit are one transaction', async (t) =>
     { id: 2, tx_time: txTime, waiting: 0 },
   ]);
   const fails = store.commit(author, (change) => {
-    change.emit(recordEvent('b'));
+    emitEvent(change, recordEvent('b'));
     change.audit('x', 'y', {});
     throw new RangeError('a rule');
   });
   await assert.rejects(fails, RangeError);
   assert.equal(rows.all().length, 2);
   assert.equal(store.connection.prepare('SELECT count(*) FROM audit').pluck().get(), 1);
-  await store.commit(author, (change) => assert.equal(change.emit(recordEvent('b')), 3, 'the id was not used'));
+  await store.commit(author, (change) => assert.equal(emitEvent(change, recordEvent('b')), 3, 'the id was not used'));
   assert.deepEqual(notified, [1, 1]);
 });
 
@@ -74,23 +75,26 @@ test('while an import holds the write slot changes wait in order, reads continue
   const { store, clock, path } = temporaryStore(t);
   const notified: (number | undefined)[] = [];
   store.onCommitted((waiting) => notified.push(waiting));
-  await store.commit(author, (change) => change.emit(recordEvent('first')));
+  await store.commit(author, (change) => emitEvent(change, recordEvent('first')));
   const order: number[] = [];
   const ended = Promise.withResolvers<void>();
   const held = store.hold(async () => {
     const side = new ImportConnection(path, 1 << 30, clock);
     side.change(author, (change) => {
-      change.emit(recordEvent('x'));
-      return change.emit(recordEvent('y'));
+      emitEvent(change, recordEvent('x'));
+      return emitEvent(change, recordEvent('y'));
     });
     assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 3);
-    assert.throws(() => side.change(author, (change) => change.emit(recordEvent('z')) && assert.fail('no')), /no/);
+    assert.throws(
+      () => side.change(author, (change) => emitEvent(change, recordEvent('z')) && assert.fail('no')),
+      /no/,
+    );
     side.close();
     await ended.promise;
     order.push(0);
   });
   const waiting = Array.from({ length: 1_000 }, (_, n) =>
-    store.commitShared(author, (change) => order.push(n + 1) && change.emit(recordEvent(`k${n}`))),
+    store.commitShared(author, (change) => order.push(n + 1) && emitEvent(change, recordEvent(`k${n}`))),
   );
   await assert.rejects(
     store.commitShared(author, () => 0),
@@ -116,7 +120,7 @@ test('changes of one turn share a transaction: each has its own time, and one th
   store.onCommitted((waiting) => notified.push(waiting));
   const change = (key: string, fails = false): Promise<number> =>
     store.commitShared(author, (tx) => {
-      const id = tx.emit(recordEvent(key));
+      const id = emitEvent(tx, recordEvent(key));
       if (fails) throw new TypeError(`no ${key}`);
       return id;
     });
@@ -146,7 +150,7 @@ test('changes that share a transaction are bounded in number and in time, and ke
       Array.from({ length: count }, (_, n) =>
         store.commitShared(author, (change) => {
           clock.advance(takesMs);
-          return change.emit(recordEvent(`k${n}`));
+          return emitEvent(change, recordEvent(`k${n}`));
         }),
       ),
     );
@@ -165,7 +169,7 @@ test('of changes that share a transaction only the one that has no room is refus
   const sizes = [1_000, 8_000_000, 1_000];
   const done = await Promise.allSettled(
     sizes.map((size, n) =>
-      store.commitShared(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(size) } }))),
+      store.commitShared(author, (tx) => emitEvent(tx, recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(size) } }))),
     ),
   );
   const codes = done.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as { code: string }).code));
@@ -177,7 +181,7 @@ test('if the commit of several changes fails, none of them is answered as kept, 
   store.connection.exec(`CREATE TABLE parents (id INTEGER PRIMARY KEY);
     CREATE TABLE children (parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)`);
   store.connection.pragma('foreign_keys = ON');
-  const change = (key: string): Promise<number> => store.commitShared(author, (tx) => tx.emit(recordEvent(key)));
+  const change = (key: string): Promise<number> => store.commitShared(author, (tx) => emitEvent(tx, recordEvent(key)));
   // SQLite finds the missing parent when the transaction commits.
   const orphan = store.commitShared(author, ({ connection }) => connection.exec('INSERT INTO children VALUES (7)'));
   const done = await Promise.allSettled([change('a'), orphan, change('b')]);
@@ -208,8 +212,10 @@ test('closing refuses what waits and waits for the import', async (t) => {
 
 test('beyond the budget changes are refused, marks still go, and room made lets changes in again', async (t) => {
   const { store } = temporaryStore(t, { maxBytes: 1 << 20 });
+  // In the event, not in the version, which stays.
+  const before = { text: 'x'.repeat(50_000) };
   const big = (key: string): Promise<number> =>
-    store.commit(author, (change) => change.emit(recordEvent(key, 1, { data: { text: 'x'.repeat(50_000) } })));
+    store.commit(author, (change) => emitEvent(change, recordEvent(key, 2, { before })));
   let stored = 0;
   const fill = async (): Promise<void> => {
     for (; stored < 100; stored++) await big(`k${stored}`);
@@ -228,11 +234,11 @@ test('beyond the budget changes are refused, marks still go, and room made lets 
 test('a single change that would burst the budget is refused whole', async (t) => {
   const { store } = temporaryStore(t, { maxBytes: 1 << 20 });
   const burst = store.commit(author, (change) => {
-    for (let n = 0; n < 10_000; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(2_000) } }));
+    for (let n = 0; n < 10_000; n++) emitEvent(change, recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(2_000) } }));
   });
   await assert.rejects(burst, { code: 'STORAGE_FULL' });
   assert.equal(store.connection.prepare('SELECT count(*) FROM outbox').pluck().get(), 0);
-  assert.equal(await store.commit(author, (change) => change.emit(recordEvent('a'))), 1);
+  assert.equal(await store.commit(author, (change) => emitEvent(change, recordEvent('a'))), 1);
 });
 
 test('a disk without the required free space refuses changes', async (t) => {
@@ -249,11 +255,11 @@ test('a lock of another program is STORAGE_FAILED, and a damaged page STORAGE_DA
   await refused(store, 'STORAGE_FAILED');
   side.connection.exec('ROLLBACK');
   side.close();
-  for (let n = 0; n < 50; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+  for (let n = 0; n < 50; n++) await store.commit(author, (change) => emitEvent(change, recordEvent(`k${n}`)));
   await store.close();
   breakPage(path, 'outbox_waiting');
   const damaged = openStoreIn(t, dir, { clock });
-  const work = damaged.commit(author, (change) => change.emit(recordEvent('late')));
+  const work = damaged.commit(author, (change) => emitEvent(change, recordEvent('late')));
   await assert.rejects(work, { code: 'STORAGE_DAMAGED' });
   assert.match(damaged.health().damage, /damaged/);
 });
@@ -262,7 +268,7 @@ test('while another program holds the lock only the first change waits for it, u
   const { store, path, clock } = temporaryStore(t);
   const side = new ImportConnection(path, 1 << 30, clock);
   t.after(() => side.close());
-  const change = (): Promise<unknown> => store.commit(author, (one) => one.emit(recordEvent('k')));
+  const change = (): Promise<unknown> => store.commit(author, (one) => emitEvent(one, recordEvent('k')));
   const refused = async (count: number): Promise<number> => {
     const began = performance.now();
     for (let n = 0; n < count; n++) await assert.rejects(change(), { code: 'STORAGE_FAILED' });
@@ -281,7 +287,9 @@ test('while another program holds the lock only the first change waits for it, u
 test('the write-ahead log is checkpointed between commits and stays small', async (t) => {
   const { store, path } = temporaryStore(t);
   for (let n = 0; n < 1_000; n++) {
-    await store.commit(author, (change) => change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(8_000) } })));
+    await store.commit(author, (change) =>
+      emitEvent(change, recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(8_000) } })),
+    );
     if (n % 50 === 0) await new Promise(setImmediate);
   }
   assert.ok(statSync(`${path}-wal`).size < 16 * 1024 * 1024, `${statSync(`${path}-wal`).size} bytes`);
@@ -314,10 +322,10 @@ test('the newest 100,000 audit records are kept', async (t) => {
 /** Other losses are found by the same check: src/shared/storage/database-files.test.ts. */
 test('refdata.db removed: no change, import or requeue is answered as kept, and what waits can still be marked', async (t) => {
   const { store, path } = temporaryStore(t);
-  for (let n = 0; n < 20; n++) await store.commit(author, (change) => change.emit(recordEvent(`k${n}`)));
+  for (let n = 0; n < 20; n++) await store.commit(author, (change) => emitEvent(change, recordEvent(`k${n}`)));
   store.connection.pragma('wal_checkpoint(PASSIVE)');
   for (const suffix of ['', '-wal', '-shm']) unlinkSync(path + suffix);
-  const change = store.commit(author, (one) => one.emit(recordEvent('late')));
+  const change = store.commit(author, (one) => emitEvent(one, recordEvent('late')));
   await assert.rejects(change, { code: 'STORAGE_FAILED' });
   assert.match(store.health().damage, /refdata\.db was removed/);
   for (const kept of [() => store.hold(async () => 1), () => store.maintain(() => 1, 'promised')])
@@ -328,9 +336,9 @@ test('refdata.db removed: no change, import or requeue is answered as kept, and 
 
 test('refdata.db-wal removed alone: nothing is lost', async (t) => {
   const { store, path } = temporaryStore(t);
-  await store.commit(author, (change) => change.emit(recordEvent('a')));
+  await store.commit(author, (change) => emitEvent(change, recordEvent('a')));
   unlinkSync(`${path}-wal`);
-  await store.commit(author, (change) => change.emit(recordEvent('b')));
+  await store.commit(author, (change) => emitEvent(change, recordEvent('b')));
   const reader = new Database(path, { readonly: true });
   t.after(() => reader.close());
   assert.equal(reader.prepare('SELECT count(*) FROM outbox').pluck().get(), 2);
@@ -339,13 +347,14 @@ test('refdata.db-wal removed alone: nothing is lost', async (t) => {
 test('a file that holds more than the budget and its reserve refuses changes, and is still written for its own needs', async (t) => {
   const { store, dir, clock } = temporaryStore(t);
   await store.commit(author, (change) => {
-    for (let n = 0; n < 10; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(1024 * 1024) } }));
+    for (let n = 0; n < 10; n++)
+      emitEvent(change, recordEvent(`k${n}`, 1, { data: { text: 'x'.repeat(1024 * 1024) } }));
   });
   await store.close();
   // As after the limit was lowered, or after a migration that needed more.
   const again = openStoreIn(t, dir, { clock, maxBytes: 1024 * 1024 });
   await assert.rejects(
-    again.commit(author, (change) => change.emit(recordEvent('more'))),
+    again.commit(author, (change) => emitEvent(change, recordEvent('more'))),
     { code: 'STORAGE_FULL' },
   );
   await again.maintain(() => {

@@ -11,8 +11,6 @@ import type { DatabaseFiles } from '../../shared/storage/database-files.ts';
 export const walLimitBytes = 4 * 1024 * 1024;
 /** Pages of a change besides its data: leaves and indexes of five tables (measured: 5 to 8). */
 const commitPages = 8;
-/** The data is in the record's version, in the outbox row, and in the row again when it is marked. */
-const copies = 3;
 
 export class Checkpoints {
   readonly #files: DatabaseFiles;
@@ -33,7 +31,7 @@ export class Checkpoints {
 
   /** Called after each commit, with the characters it stored. */
   committed(size: number): void {
-    this.#walBytes += commitPages * this.#files.pageSize + copies * size;
+    this.#walBytes += commitPages * this.#files.pageSize + size;
     // Commits without a pause leave no turn for the checkpoint below.
     if (this.#walBytes > 4 * walLimitBytes) this.#run('PASSIVE');
     if (this.#walBytes < walLimitBytes || this.#asked) return;

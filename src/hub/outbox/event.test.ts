@@ -1,21 +1,18 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import fc from 'fast-check';
+import { FakeClock } from '../../shared/base/fake-clock.fixture.ts';
 import { FAR_FUTURE, type Instant, instantOfUs } from '../../shared/base/instant.ts';
+import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { codePoint } from '../../shared/base/text.fixture.ts';
-import { recordEvent } from './change-store.fixture.ts';
-import {
-  categoryOf,
-  type DefinitionEventType,
-  envelopeOf,
-  type JsonObject,
-  type RecordEvent,
-  type Stamp,
-  scopes,
-} from './event.ts';
+import { hubMigrations } from '../migrations.ts';
+import { recordEvent, sentText, type WholeRecordEvent, withVersion } from './event.fixture.ts';
+import { categoryOf, type DefinitionEventType, type JsonObject, type Stamp, scopes, storedBody } from './event.ts';
+import { openRefdataFile } from './refdata-file.ts';
+import { Transactions } from './transaction.ts';
 
 const schema: object = JSON.parse(
   readFileSync(new URL('../../../proto/dictionary-changed.schema.json', import.meta.url), 'utf8'),
@@ -38,7 +35,7 @@ const stamp: fc.Arbitrary<Stamp> = fc.record({
 });
 const json = fc.dictionary(fc.string(), fc.jsonValue(), { noNullPrototype: true }).map((value) => plain(value));
 
-const record: fc.Arbitrary<RecordEvent> = fc
+const record: fc.Arbitrary<WholeRecordEvent> = fc
   .record({
     eventType: fc.constantFrom('dictionary.changed' as const, 'dictionary.bulk_imported' as const),
     scope: fc.constantFrom(...scopes),
@@ -70,18 +67,33 @@ const fixed: Stamp = {
   changeReason: 'why not',
 };
 
-function made(event: RecordEvent, by: Stamp = fixed): JsonObject {
-  return JSON.parse(envelopeOf(event, by));
+const { connection } = openRefdataFile(temporaryDirectory({ after }), hubMigrations);
+after(() => connection.close());
+const outbox = new Transactions(connection, new FakeClock());
+const sent = connection.prepare<[number], string>('SELECT body FROM events WHERE id = ?').pluck();
+let written = 0;
+
+/** As it is sent. */
+function textOf(event: WholeRecordEvent, by: Stamp): string {
+  const id = ++written;
+  outbox.run(() => outbox.insert(id, withVersion(connection, event, by), by));
+  return sent.get(id) ?? '';
+}
+
+function made(event: WholeRecordEvent, by: Stamp = fixed): JsonObject {
+  return JSON.parse(textOf(event, by));
 }
 
 function previous(before: JsonObject, data: JsonObject): unknown {
   return made(recordEvent('a', 2, { before, data }))['previousData'];
 }
 
-test('every envelope has the fields of the specification in its order, and holds to the published schema', () => {
+test('every topic event has the fields of the specification in its order, as JSON.stringify writes them, and holds to the schema', () => {
   fc.assert(
     fc.property(record, stamp, (event, by) => {
-      const envelope = made(event, by);
+      const text = textOf(event, by);
+      assert.equal(text, sentText(event, by));
+      const envelope: JsonObject = JSON.parse(text);
       assert.deepEqual(Object.keys(envelope), fields);
       assert.ok(validate(envelope), JSON.stringify(validate.errors));
       assert.deepEqual(envelope['data'], event.data);
@@ -125,7 +137,7 @@ test('an envelope with one thing wrong is refused by the schema', () => {
 });
 
 test('the schema holds the rules of the actions', () => {
-  const refused = (action: RecordEvent['action'], change: JsonObject): void =>
+  const refused = (action: WholeRecordEvent['action'], change: JsonObject): void =>
     assert.equal(validate({ ...ofAction(action), ...change }), false, `${action} ${JSON.stringify(change)}`);
   refused('created', { previousData: {} });
   refused('created', { validTo: '2027-01-01T00:00:00+00:00' });
@@ -136,7 +148,7 @@ test('the schema holds the rules of the actions', () => {
   refused('closed', { validTo: FAR_FUTURE });
 });
 
-function ofAction(action: RecordEvent['action']): JsonObject {
+function ofAction(action: WholeRecordEvent['action']): JsonObject {
   const validTo = action === 'closed' ? fixed.txTime : FAR_FUTURE;
   return made(recordEvent('a', 3, { action, validTo, before: action === 'created' ? undefined : { n: 2 } }));
 }
@@ -192,7 +204,7 @@ test('a definition or draft is reported with the fields that were decided, in th
     } as const;
     assert.equal(categoryOf(event), category);
     assert.equal(
-      envelopeOf(event, fixed),
+      storedBody(event, fixed),
       `{"schemaVersion":"1.0.0","eventType":"${eventType}","category":"${category}","dictionary":"tools",` +
         `"occurredAt":"${fixed.occurredAt}","changedBy":"anna","data":{"name":"tools"}}`,
     );

@@ -1,6 +1,6 @@
 /**
- * Events by the change-notification specification, and their JSON with the fields in its order: the topic event of a record
- * (proto/dictionary-changed.schema.json), and the element of a webhook delivery of a definition or draft. Pure.
+ * Events by the change-notification specification: the topic event of a record (proto/dictionary-changed.schema.json), and the
+ * element of a webhook delivery of a definition or draft. Pure.
  */
 import type { Instant } from '../../shared/base/instant.ts';
 import { sameJson } from '../../shared/base/json.ts';
@@ -57,7 +57,7 @@ export interface JsonObject {
   readonly [name: string]: Json;
 }
 
-/** A change of a record; sent to the topic of its scope, and to webhooks. */
+/** A change of a record; sent to the topic of its scope, and to webhooks. Its JSON has the fields of its version, too (the view `events`). */
 export interface RecordEvent {
   readonly kind: 'record';
   readonly eventType: 'dictionary.changed' | 'dictionary.bulk_imported';
@@ -65,13 +65,11 @@ export interface RecordEvent {
   readonly dictionary: string;
   readonly businessKey: string;
   readonly action: Action;
-  /** From 1; continues when a closed business key is created again. */
-  readonly version: number;
-  readonly validFrom: Instant;
-  readonly validTo: Instant;
-  readonly data: JsonObject;
-  /** The data of the version before; undefined for `created`. */
-  readonly before: JsonObject | undefined;
+  /** Row of record_versions. */
+  readonly versionId: number;
+  /** Characters of the version's data. */
+  readonly dataChars: number;
+  readonly previousData: JsonObject | null;
 }
 
 export const definitionEventTypes = [
@@ -113,37 +111,17 @@ export interface Stamp extends Author {
   readonly occurredAt: Instant;
 }
 
-/** Of the event; a major increase is a breaking change. */
+/** Of the event; a major increase is a breaking change. That of a record's event stands in the view `events`. */
 const schemaVersion = '1.0.0';
 
-/** JSON, as it is stored and sent. */
-export function envelopeOf(event: OutboxEvent, stamp: Stamp): string {
-  return JSON.stringify(event.kind === 'record' ? recordEnvelope(event, stamp) : definitionElement(event, stamp));
+/** JSON that is stored: of a record what its version does not have, of a definition or draft all that is sent. */
+export function storedBody(event: OutboxEvent, stamp: Stamp): string {
+  return JSON.stringify(event.kind === 'record' ? event.previousData : definitionElement(event, stamp));
 }
 
-export function categoryOf(event: OutboxEvent): Category {
-  if (event.kind === 'record') return 'dict.record.*';
-  return event.eventType.startsWith('SchemaDraft') ? 'dict.draft.*' : 'dict.definition.*';
-}
-
-function recordEnvelope(event: RecordEvent, stamp: Stamp): object {
-  return {
-    schemaVersion,
-    eventType: event.eventType,
-    occurredAt: stamp.occurredAt,
-    txTime: stamp.txTime,
-    changedBy: stamp.changedBy,
-    changeReason: stamp.changeReason,
-    scope: event.scope,
-    dictionary: event.dictionary,
-    businessKey: event.businessKey,
-    action: event.action,
-    version: event.version,
-    validFrom: event.validFrom,
-    validTo: event.validTo,
-    data: event.data,
-    previousData: previousData(event),
-  };
+export function categoryOf({ kind, eventType }: Pick<OutboxEvent, 'kind' | 'eventType'>): Category {
+  if (kind === 'record') return 'dict.record.*';
+  return eventType.startsWith('SchemaDraft') ? 'dict.draft.*' : 'dict.definition.*';
 }
 
 function definitionElement(event: DefinitionEvent, stamp: Stamp): object {
@@ -158,8 +136,11 @@ function definitionElement(event: DefinitionEvent, stamp: Stamp): object {
   };
 }
 
-/** The three rules of the specification: nothing, what changed of the old version, the whole old version. */
-function previousData({ action, before, data }: RecordEvent): JsonObject | null {
+/**
+ * The three rules of the specification: nothing, what changed of the old version, the whole old version. `before`: its data; undefined
+ * for `created`.
+ */
+export function previousDataOf(action: Action, before: JsonObject | undefined, data: JsonObject): JsonObject | null {
   if (action === 'created') return null;
   if (before === undefined) throw new TypeError(`a record was ${action} that has no version before`);
   return action === 'closed' ? before : changedFields(before, data);

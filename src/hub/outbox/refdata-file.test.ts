@@ -10,8 +10,9 @@ import { silentLogger } from '../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../shared/base/temporary.fixture.ts';
 import { until } from '../../shared/base/wait.fixture.ts';
 import { hubMigrations } from '../migrations.ts';
-import { author, openStoreIn, recordEvent, temporaryStore } from './change-store.fixture.ts';
+import { author, openStoreIn, temporaryStore } from './change-store.fixture.ts';
 import { openChangeStore } from './change-store.ts';
+import { emitEvent, recordEvent } from './event.fixture.ts';
 import { openRefdataFile, refdataFileName } from './refdata-file.ts';
 
 /** Of the file and its write-ahead log; -shm is SQLite's scratch, and a reader begins an empty -wal where there is none. */
@@ -34,7 +35,7 @@ function refusedUntouched(dir: string): void {
 async function filledDir(t: Parameters<typeof temporaryStore>[0], rows: number, text: string): Promise<string> {
   const { store, dir } = temporaryStore(t);
   await store.commit(author, (change) => {
-    for (let n = 0; n < rows; n++) change.emit(recordEvent(`k${n}`, 1, { data: { text } }));
+    for (let n = 0; n < rows; n++) emitEvent(change, recordEvent(`k${n}`, 1, { data: { text } }));
   });
   await store.close();
   return dir;
@@ -73,7 +74,7 @@ test('a new directory gets a new file, and what was committed is there after a p
   assert.equal(unchecked, false);
   const clock = new FakeClock();
   const store = openChangeStore({ connection, dir, maxBytes: 1 << 30, minFreeBytes: 0, clock, logger: silentLogger });
-  await store.commit(author, (change) => change.emit(recordEvent('a')));
+  await store.commit(author, (change) => emitEvent(change, recordEvent('a')));
   const copy = temporaryDirectory(t);
   for (const name of readdirSync(dir)) copyFileSync(join(dir, name), join(copy, name));
   await store.close();

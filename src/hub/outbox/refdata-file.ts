@@ -26,12 +26,12 @@ import { type Change, Transactions } from './transaction.ts';
 export const refdataFileName = 'refdata.db';
 
 /**
- * Bytes, of a new file; one of an earlier version keeps its 4,096. Tried, each in the order a create that comes alone (delivered and
- * marked), an update of a scattered record, one of 8 clients, one of a bundle, and what a change keeps in the file: 4,096: 25.2, 27.6,
- * 8.9, 2.6 and 1.3 KB; 2,048: 17.6, 21.0, 6.8, 3.1 and 1.5 KB; 1,024: 12.6, 18.1, 5.6, 3.3 and 1.6 KB (an event fills most of a page);
- * 512: 9.7, 17.3, 4.6, 2.8 and 1.4 KB. The price: a bundle takes a third longer than with 4,096.
+ * Bytes, of a new file; one of an earlier version keeps its 4,096 or 512. Tried, each in the order a create that comes alone (delivered
+ * and marked), an update of a scattered record, one of 8 clients, one of a bundle, and what a change keeps in the file: 4,096: 23.5, 28.0,
+ * 7.3, 1.3 and 0.6 KB; 2,048: 15.1, 20.0, 5.7, 1.3 and 0.6 KB; 1,024: 11.3, 18.8, 4.6, 1.5 and 0.7 KB; 512: 9.2, 18.1, 3.8, 1.6 and
+ * 0.7 KB. A bundle takes a third longer with 512 than with any other.
  */
-const pageSize = 512;
+const pageSize = 1_024;
 /** Upper levels and right edges of about ten b-trees, and the rows that the publisher reads ahead. */
 const cacheKib = 4_096;
 const importCacheKib = 16 * 1024;
@@ -82,8 +82,8 @@ function openOwn(path: string, migrations: Migrations): Pick<OpenedFile, 'connec
 }
 
 /**
- * Whether a migration has to move rows before openRefdataFile, and how many at most; undefined: not. Changes nothing. Throws
- * STORAGE_FULL if there is not enough space for it, and the errors of openRefdataFile.
+ * How many rows at most a migration moves that locks older programs out; undefined: there is none to be done. Changes nothing.
+ * Throws STORAGE_FULL if there is not enough space for it, and the errors of openRefdataFile.
  */
 export function pendingRows(dir: string, migrations: Migrations, alive: () => void): number | undefined {
   const path = join(dir, refdataFileName);
@@ -93,7 +93,7 @@ export function pendingRows(dir: string, migrations: Migrations, alive: () => vo
     try {
       checkOwn(connection, migrations);
       const moves = pendingMoves(connection, migrations);
-      if (moves.length === 0) return undefined;
+      if (moves === undefined) return undefined;
       checked(path);
       const estimates = moves.map((move) => move.estimate(connection, alive));
       const bytes = estimates.reduce((sum, one) => sum + one.bytes, 0);

@@ -4,7 +4,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type Instant, instantAfter, instantOfMs } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
-import { type Author, categoryOf, envelopeOf, type OutboxEvent, type Stamp } from './event.ts';
+import { type Author, categoryOf, type OutboxEvent, type Stamp, storedBody } from './event.ts';
 
 export interface Change {
   readonly connection: Connection;
@@ -22,7 +22,7 @@ export interface Committed<T> {
   readonly rows: number;
   /** Those of them that wait for a topic. */
   readonly waiting: number;
-  /** Characters stored in outbox rows. */
+  /** Characters stored of records and events. */
   readonly size: number;
 }
 
@@ -152,13 +152,21 @@ export class Transactions {
     return { result, txTime, lastOutboxId: id, rows: id - last.lastOutboxId, waiting, size };
   }
 
-  /** Returns the characters stored. Definitions and drafts wait for no topic. */
+  /** Returns the characters stored, of the record's version too. Definitions and drafts wait for no topic. */
   insert(id: number, event: OutboxEvent, stamp: Stamp): number {
-    const body = envelopeOf(event, stamp);
-    const [key, action] = event.kind === 'record' ? [event.businessKey, event.action] : ['', event.eventType];
-    this.sql.insert.run(id, stamp.txTime, categoryOf(event), event.scope, event.dictionary, key, action, body);
-    if (event.kind === 'record') this.sql.wait.run(id);
-    return body.length;
+    const { txTime, occurredAt } = stamp;
+    const { scope, dictionary, eventType } = event;
+    const body = storedBody(event, stamp);
+    const known = { id, txTime, category: categoryOf(event), scope, dictionary, eventType, body };
+    const row = { ...known, occurredAt: occurredAt === txTime ? null : occurredAt };
+    if (event.kind === 'definition') {
+      this.sql.insert.run({ ...row, key: '', action: eventType, versionId: null });
+      return body.length;
+    }
+    const { businessKey: key, action, versionId, dataChars } = event;
+    this.sql.insert.run({ ...row, key, action, versionId });
+    this.sql.wait.run(id);
+    return body.length + dataChars;
   }
 
   audit(at: Instant, actor: string, action: string, subject: string, details: object): void {
@@ -193,9 +201,10 @@ function statements(connection: Connection) {
        FROM progress`,
     ),
     advance: connection.prepare<[Instant, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?'),
-    insert: connection.prepare<[number, Instant, string, string, string, string, string, string]>(
-      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    insert: connection.prepare<[Readonly<Record<string, string | number | null>>]>(
+      `INSERT INTO outbox_events
+         (id, tx_time, category, scope, dictionary, business_key, action, body, version_id, event_type, occurred_at)
+       VALUES (:id, :txTime, :category, :scope, :dictionary, :key, :action, :body, :versionId, :eventType, :occurredAt)`,
     ),
     wait: connection.prepare<[number]>("INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')"),
     audit: connection.prepare<[Instant, string, string, string, string]>(

@@ -2,7 +2,15 @@
 import { LinesideError } from '../../shared/base/errors.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
-import { type Action, isWider, type JsonObject, narrowest, type RecordEvent, type Scope } from '../outbox/event.ts';
+import {
+  type Action,
+  isWider,
+  type JsonObject,
+  narrowest,
+  previousDataOf,
+  type RecordEvent,
+  type Scope,
+} from '../outbox/event.ts';
 import type { DictionaryHead } from './dictionaries.ts';
 import type { RecordVersion, Validity } from './face.ts';
 
@@ -91,9 +99,18 @@ export class RecordWriter {
     const id = Number(this.#sql.version.run(row).lastInsertRowid);
     this.#sql.put.run(dictionary.id, businessKey, version, action === 'closed' ? 1 : 0, id);
     const { name, scope } = dictionary;
-    const written = { dictionary: name, businessKey, version, action, ...said };
-    change.emit({ kind: 'record', eventType: this.#eventType, scope, ...written, before });
-    return { ...written, txTime, changedBy, changeReason };
+    change.emit({
+      kind: 'record',
+      eventType: this.#eventType,
+      scope,
+      dictionary: name,
+      businessKey,
+      action,
+      versionId: id,
+      dataChars: text.length,
+      previousData: previousDataOf(action, before, said.data),
+    });
+    return { dictionary: name, businessKey, version, action, ...said, txTime, changedBy, changeReason };
   }
 }
 

@@ -4,7 +4,8 @@ import { describe, it, type TestContext, test } from 'node:test';
 import { Alerts } from '../../shared/base/alerts.ts';
 import { silentLogger } from '../../shared/base/logger.ts';
 import { wellWebhooks } from '../health/well.fixture.ts';
-import { author, recordEvent, temporaryStore } from '../outbox/change-store.fixture.ts';
+import { author, temporaryStore } from '../outbox/change-store.fixture.ts';
+import { emitEvent, recordEvent } from '../outbox/event.fixture.ts';
 import { type Scope, scopes } from '../outbox/event.ts';
 import { deliveriesIn, turnsUntil } from './delivery/planner.fixture.ts';
 import type { WebhookStatus } from './face.ts';
@@ -55,7 +56,7 @@ describe('before it is known who the consumers are', () => {
     const { rig, id } = await subscribed(t);
     let known = false;
     const webhooks = opened(rig, () => known);
-    await rig.store.commit(author, (change) => change.emit(recordEvent('P-1')));
+    await rig.store.commit(author, (change) => emitEvent(change, recordEvent('P-1')));
     const { admin } = webhooks;
     const other = { name: 'own', url: 'https://own.invalid/', secret: 'a secret of our own' };
     const refused = { code: 'NOT_READY' };
@@ -77,7 +78,7 @@ it('the first attempt is as late as the schedule has it', async (t) => {
   const webhooks = opened(rig, () => true, [60, 30]);
   webhooks.start();
   t.after(() => webhooks.stop());
-  await rig.store.commit(author, (change) => change.emit(recordEvent('P-1')));
+  await rig.store.commit(author, (change) => emitEvent(change, recordEvent('P-1')));
   rig.clock.advance(1_000);
   await turnsUntil('the event is planned', () => deliveriesIn(rig.store).length === 1);
   const { items } = webhooks.admin.deliveries(

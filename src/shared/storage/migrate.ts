@@ -119,9 +119,11 @@ function* moving(connection: Database.Database, migrations: Migrations, version:
   })();
 }
 
-/** The moves that the file needs, with one that is under way. */
-export function pendingMoves(connection: Database.Database, migrations: Migrations): readonly Move[] {
-  return migrations.slice(wholeVersion(versionOf(connection))).flatMap((migration) => moveOf(migration) ?? []);
+/** The moves that the file needs, with one that is under way. undefined: no migration locks older programs out. */
+export function pendingMoves(connection: Database.Database, migrations: Migrations): readonly Move[] | undefined {
+  const pending = migrations.slice(wholeVersion(versionOf(connection)));
+  if (pending.every((migration) => typeof migration === 'string')) return undefined;
+  return pending.flatMap((migration) => moveOf(migration) ?? []);
 }
 
 function moveOf(migration: Migration = ''): Move | undefined {

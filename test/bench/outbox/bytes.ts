@@ -10,8 +10,7 @@ import { CARD_BYTES } from '../card.ts';
 import { accountedIn, io, ioIn } from '../processes.ts';
 import { atMost, type Line, type Row, rate, shown } from '../table.ts';
 import { type RowsHub, startHub } from './hub.ts';
-import { bareChange } from './programs/bare-store.ts';
-import { DICTIONARY, dataOf } from './samples.ts';
+import { DICTIONARY, dataOf, sentOf } from './samples.ts';
 
 const CLIENTS = 8;
 /** Slow enough that each change is acknowledged, and marked by a transaction of its own, before the next. */
@@ -125,7 +124,7 @@ async function usedBytes(hub: RowsHub): Promise<number> {
 }
 
 function line({ what, aimBytes }: Case, cost: Cost): Line {
-  const { data, envelope } = bareChange(1_000);
+  const data = JSON.stringify(dataOf(1_000));
   const perDay = CARD_BYTES / CARD_DAYS / cost.writtenPerChange;
   const fit = LIMIT_BYTES / cost.keptPerChange;
   const count = (number: number): string => Number(number.toPrecision(2)).toLocaleString('en');
@@ -133,7 +132,7 @@ function line({ what, aimBytes }: Case, cost: Cost): Line {
   return {
     row: `bytes written per change, ${what}, delivered and marked`,
     lineside: `${Math.round(cost.writtenPerChange)} bytes (${Math.round(cost.untilStopPerChange)} until the stop), ${Math.round(cost.keptPerChange)} of them stay in refdata.db: ${reported}`,
-    against: `the change's JSON: ${data.length} bytes, its event ${envelope.length}`,
+    against: `the change's JSON: ${data.length} bytes, its event ${sentOf(1_000).length}`,
     ...(aimBytes === undefined
       ? shown(`${(cost.writtenPerChange / data.length).toFixed(1)} x`)
       : atMost(cost.writtenPerChange, aimBytes, 'bytes')),

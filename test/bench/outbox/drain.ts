@@ -5,7 +5,7 @@ import type { TestBroker } from '../../kafka/broker.ts';
 import { rowsBroker } from '../broker.ts';
 import { type Drained, drainLine, type Line, type Row } from '../table.ts';
 import { measured } from './child.ts';
-import { ENVELOPE_BYTES } from './samples.ts';
+import { EVENT_BYTES } from './samples.ts';
 import { seedWaiting } from './seed.ts';
 import { PARTITIONS } from './settings.ts';
 
@@ -27,7 +27,7 @@ export const drain: Row = {
     for (const keys of [rows / 10, rows]) {
       const count = (n: number): string => n.toLocaleString('en');
       const line = await drainLine({
-        row: `draining ${count(rows)} waiting rows of ${ENVELOPE_BYTES} bytes, ${count(keys)} keys, to Apache Kafka, ${PARTITIONS} partitions`,
+        row: `draining ${count(rows)} waiting rows of ${EVENT_BYTES} bytes, ${count(keys)} keys, to Apache Kafka, ${PARTITIONS} partitions`,
         rounds,
         say,
         rate: (ms) => `${Math.round((rows / ms) * 1_000)}/s`,

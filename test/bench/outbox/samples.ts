@@ -1,8 +1,7 @@
 /** What is changed and sent in these rows: the same for lineside and for its peers. */
-
-import { envelopeOf, type JsonObject, type RecordEvent, type Stamp } from '../../../src/hub/outbox/event.ts';
+import { recordEvent, sentText, type WholeRecordEvent } from '../../../src/hub/outbox/event.fixture.ts';
+import type { JsonObject, Stamp } from '../../../src/hub/outbox/event.ts';
 import type { NewDictionary } from '../../../src/hub/refdata/face.ts';
-import { FAR_FUTURE } from '../../../src/shared/base/instant.ts';
 
 export const DICTIONARY = 'site.tools';
 
@@ -56,34 +55,33 @@ export function stampOf(n: number): Stamp {
   return { changedBy: 'local', changeReason: '', txTime: instantOf(n), occurredAt: instantOf(n) };
 }
 
-export function eventOf(n: number, key: string, version: number, data: JsonObject, before?: JsonObject): RecordEvent {
-  return {
-    kind: 'record',
-    eventType: 'dictionary.changed',
-    scope: 'PUBLIC',
-    dictionary: DICTIONARY,
-    businessKey: key,
-    action: version === 1 ? 'created' : 'updated',
-    version,
-    validFrom: instantOf(n),
-    validTo: FAR_FUTURE,
-    data,
-    before,
-  };
+export function eventOf(
+  n: number,
+  key: string,
+  version: number,
+  data: JsonObject,
+  before?: JsonObject,
+): WholeRecordEvent {
+  return recordEvent(key, version, { dictionary: DICTIONARY, validFrom: instantOf(n), data, before });
 }
 
-/** Bytes of a row's envelope where rows are drained. */
-export const ENVELOPE_BYTES = 500;
+/** What is sent of the creation of the n-th record. */
+export function sentOf(n: number): string {
+  return sentText(eventOf(n, keyOf(n), 1, dataOf(n)), stampOf(n));
+}
 
-/** The n-th of so many rows over so many keys, of ENVELOPE_BYTES: a key's versions come in their order. */
-export function eventAt(n: number, keys: number): { readonly event: RecordEvent; readonly stamp: Stamp } {
+/** Bytes of an event where rows are drained. */
+export const EVENT_BYTES = 500;
+
+/** The n-th of so many rows over so many keys, of EVENT_BYTES: a key's versions come in their order. */
+export function eventAt(n: number, keys: number): { readonly event: WholeRecordEvent; readonly stamp: Stamp } {
   const version = Math.floor(n / keys) + 1;
   const mixed = `${hex(Math.imul(n + 7, 0x85eb_ca6b) >>> 0)}${'calibrated in the morning '.repeat(4)}`;
   const stamp = stampOf(n);
-  const of = (note: string): RecordEvent => {
+  const of = (note: string): WholeRecordEvent => {
     const data = { room: `room-${n % 311}`, note };
     return eventOf(n, keyOf(n % keys), version, data, version === 1 ? undefined : data);
   };
-  const bare = envelopeOf(of(''), stamp).length;
-  return { event: of(mixed.slice(0, Math.max(0, ENVELOPE_BYTES - bare))), stamp };
+  const bare = sentText(of(''), stamp).length;
+  return { event: of(mixed.slice(0, Math.max(0, EVENT_BYTES - bare))), stamp };
 }

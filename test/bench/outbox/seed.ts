@@ -1,6 +1,6 @@
 /** A refdata.db as changes would have left it, made in one transaction. */
 import { hubMigrations } from '../../../src/hub/migrations.ts';
-import type { RecordEvent } from '../../../src/hub/outbox/event.ts';
+import { type WholeRecordEvent, withVersion } from '../../../src/hub/outbox/event.fixture.ts';
 import { openRefdataFile } from '../../../src/hub/outbox/refdata-file.ts';
 import { beginProgress, Transactions } from '../../../src/hub/outbox/transaction.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
@@ -22,12 +22,12 @@ export function insertEvents(
   connection: Connection,
   rows: number,
   keys = rows,
-  differing: (n: number) => Partial<RecordEvent> = () => ({}),
+  differing: (n: number) => Partial<WholeRecordEvent> = () => ({}),
 ): void {
   const outbox = new Transactions(connection, systemClock);
   for (let n = 0; n < rows; n++) {
     const { event, stamp } = eventAt(n, keys);
-    outbox.insert(n + 1, { ...event, ...differing(n) }, stamp);
+    outbox.insert(n + 1, withVersion(connection, { ...event, ...differing(n) }, stamp), stamp);
   }
   outbox.sql.advance.run(instantOf(rows), rows);
 }

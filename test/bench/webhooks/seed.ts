@@ -18,7 +18,7 @@ export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: n
   seed(dir, [url], (connection) => {
     insertEvents(connection, deliveries);
     const events = connection.prepare<[number], { readonly category: string; readonly body: string }>(
-      'SELECT category, body FROM outbox_events WHERE id = ?',
+      'SELECT category, body FROM events WHERE id = ?',
     );
     const rows = new DeliveryRows(connection);
     for (let id = 1; id <= deliveries; id++) {

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { Outcome } from '../../kafka/face.ts';
-import { author, recordEvent } from '../change-store.fixture.ts';
+import { author } from '../change-store.fixture.ts';
+import { emitEvent, recordEvent } from '../event.fixture.ts';
 import { rigFor, turns } from './publisher.fixture.ts';
 import type { PublisherOptions } from './publisher.ts';
 
@@ -36,7 +37,7 @@ function rig(t: TestContext, changes: Partial<PublisherOptions> = {}) {
         for (const name of names.split(' ')) {
           const [key = '', topic] = name.split('/').toReversed();
           const scope = topic === undefined ? 'PUBLIC' : 'RESTRICTED';
-          tx.emit(recordEvent(key, 1, { scope, data: { text: 'x'.repeat(bytes) } }));
+          emitEvent(tx, recordEvent(key, 1, { scope, data: { text: 'x'.repeat(bytes) } }));
         }
       }),
     settle: (outcome: Outcome, ...ids: number[]): void => broker.settle(outcome, ids),

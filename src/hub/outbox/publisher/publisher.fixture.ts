@@ -12,8 +12,9 @@ import type {
   OutgoingMessage,
   Settled,
 } from '../../kafka/face.ts';
-import { author, recordEvent, type TemporaryStore, temporaryStore } from '../change-store.fixture.ts';
+import { author, type TemporaryStore, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
+import { emitEvent, recordEvent } from '../event.fixture.ts';
 import { Publisher, type PublisherOptions } from './publisher.ts';
 
 export interface Rig extends TemporaryStore {
@@ -57,7 +58,7 @@ export async function change(
   for (const key of keys) {
     const version = (versions.get(key) ?? 0) + 1;
     versions.set(key, version);
-    await store.commit(author, (tx) => tx.emit(recordEvent(key, version)));
+    await store.commit(author, (tx) => emitEvent(tx, recordEvent(key, version)));
   }
 }
 
@@ -69,7 +70,7 @@ export function keys(count: number, prefix = 'k'): string[] {
 /** All in one transaction. */
 export async function changeAtOnce(store: ChangeStore, keys: Iterable<string>): Promise<void> {
   await store.commit(author, (tx) => {
-    for (const key of keys) tx.emit(recordEvent(key));
+    for (const key of keys) emitEvent(tx, recordEvent(key));
   });
 }
 

@@ -3,8 +3,9 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 
-import { author, breakPage, openStoreIn, recordEvent, temporaryStore } from '../change-store.fixture.ts';
+import { author, breakPage, openStoreIn, temporaryStore } from '../change-store.fixture.ts';
 import type { ChangeStore } from '../change-store.ts';
+import { emitEvent, recordEvent } from '../event.fixture.ts';
 import { change, changeAtOnce, FakeBroker, keys, publisherOn, rigFor, settles, turns } from './publisher.fixture.ts';
 
 interface OutboxRow {
@@ -34,7 +35,7 @@ describe('the publisher', () => {
     const { store, broker, publisher, clock } = rigFor(t);
     publisher.start();
     await store.commit(author, (tx) => {
-      tx.emit(recordEvent('ключ:1', 1, { scope: 'INTERNAL' }));
+      emitEvent(tx, recordEvent('ключ:1', 1, { scope: 'INTERNAL' }));
       tx.emit({ kind: 'definition', eventType: 'DefinitionCreated', scope: 'PUBLIC', dictionary: 'tools', data: {} });
     });
     await settles('published', clock, () => publisher.status().publishedTotal === 1);
@@ -156,7 +157,7 @@ describe('the publisher', () => {
       const { ImportConnection } = await import('../refdata-file.ts');
       const side = new ImportConnection(path, 1 << 30, clock);
       side.change(author, (tx) => {
-        for (let n = 0; n < 200; n++) tx.emit(recordEvent(`k${n}`));
+        for (let n = 0; n < 200; n++) emitEvent(tx, recordEvent(`k${n}`));
       });
       side.close();
     });
@@ -170,7 +171,7 @@ describe('the publisher', () => {
     broker.answer = ({ id }) => (id === 5 ? 'refuse for ever' : id === 9 ? 'refuse' : 'acknowledge');
     publisher.start();
     await store.commit(author, (tx) => {
-      for (let n = 0; n < 3_500; n++) tx.emit(recordEvent(`k${n}`));
+      for (let n = 0; n < 3_500; n++) emitEvent(tx, recordEvent(`k${n}`));
       tx.emit({ kind: 'definition', eventType: 'DefinitionCreated', scope: 'PUBLIC', dictionary: 'tools', data: {} });
     });
     await settles('published', clock, () => publisher.status().publishedTotal === 3_498);
@@ -222,7 +223,7 @@ test('10,000 waiting rows of few keys, many keys and one key take no memory by t
   ] as const) {
     const { store, broker, publisher, clock } = rigFor(t, { limits: { ids: 4_000, idsOfKey: 400 } });
     await store.commit(author, (tx) => {
-      for (let n = 0; n < 10_000; n++) tx.emit(recordEvent(keyOf(n)));
+      for (let n = 0; n < 10_000; n++) emitEvent(tx, recordEvent(keyOf(n)));
     });
     broker.answer = ({ key }) => (key === 'tools:bad' ? 'refuse' : 'acknowledge');
     let most = 0;
@@ -298,7 +299,8 @@ test('whatever the broker does and whenever the process is killed, nothing is lo
       };
       const add = (keys: readonly string[], scope: string): Promise<void> =>
         store.commit(author, (tx) => {
-          for (const key of keys) tx.emit(recordEvent(key, 1, { scope: scope === 'PUBLIC' ? 'PUBLIC' : 'INTERNAL' }));
+          for (const key of keys)
+            emitEvent(tx, recordEvent(key, 1, { scope: scope === 'PUBLIC' ? 'PUBLIC' : 'INTERNAL' }));
         });
       publisher.start();
       for (const step of steps) {
@@ -347,9 +349,10 @@ test('without a broker events wait beyond outbox.max_bytes: the oldest are prune
   const { store, clock } = at;
   let keepAbove = Number.MAX_SAFE_INTEGER;
   const publisher = publisherOn(store, undefined, clock, { keepAbove: () => keepAbove });
-  const data = { text: 'x'.repeat(2_000) };
+  // In the events, not in the versions, which stay.
+  const before = { text: 'x'.repeat(2_000) };
   const put = async (n: number): Promise<number> =>
-    store.commit(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data })));
+    store.commit(author, (tx) => emitEvent(tx, recordEvent(`k${n}`, 2, { before })));
   for (let n = 0; n < 500; n++) await put(n);
   const bury = "DELETE FROM outbox_waiting WHERE id = 3; INSERT INTO dead_letters VALUES (3, '', 1, '')";
   await store.maintain(() => store.connection.exec(bury));
@@ -393,7 +396,8 @@ test('rows that a failed transaction would have pruned are not counted', async (
     store.connection.exec("CREATE TRIGGER no_audit BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'no'); END"),
   );
   await assert.rejects(async () => {
-    for (let n = 0; n < 3_000; n++) await store.commit(author, (tx) => tx.emit(recordEvent(`k${n}`, 1, { data })));
+    for (let n = 0; n < 3_000; n++)
+      await store.commit(author, (tx) => emitEvent(tx, recordEvent(`k${n}`, 1, { data })));
   }, /no/);
   const { waiting, prunedTotal } = publisher.status();
   assert.deepEqual([waiting, prunedTotal], [rowsOf(store).filter((row) => row.waiting === 1).length, 0]);
@@ -438,6 +442,17 @@ test('a file that cannot be read is logged once, and its damage is known to the 
   await publisher.stop(0);
 });
 
+test('an event whose version is lost is named, and nothing behind it is sent', async (t) => {
+  const { store, broker, publisher, clock } = rigFor(t);
+  await change(store, ['a', 'b', 'c']);
+  store.connection.exec('PRAGMA foreign_keys = OFF; DELETE FROM record_versions WHERE id = 2');
+  publisher.start();
+  clock.advance(1_000);
+  await turns();
+  assert.deepEqual(broker.taken, []);
+  assert.match(store.health().damage, /lost the version of outbox event 2/);
+});
+
 test('thousands of rows that are to be sent again do not hold the loop: some hundreds go in a turn', async (t) => {
   const { store, broker, publisher, clock } = rigFor(t);
   broker.answer = () => 'never';
@@ -458,5 +473,5 @@ test('thousands of rows that are to be sent again do not hold the loop: some hun
   }
   assert.ok(most > 0 && most <= 500, `${most} in a turn`);
   await settles('published', clock, () => publisher.status().waiting === 0);
-  await store.commit(author, (tx) => tx.emit(recordEvent('k1', 2)));
+  await store.commit(author, (tx) => emitEvent(tx, recordEvent('k1', 2)));
 });

@@ -308,7 +308,7 @@ export class Publisher {
   #offer(queue: KeyQueue): boolean {
     const { broker, store, topicOf, deviceId, clock } = this.#o;
     const id = queue.head;
-    const row = queue.body ?? this.#rows.sql.one.get(id);
+    const row = queue.body ?? this.#rows.one(id);
     if (row === undefined) {
       this.#write(this.#queues.gone(queue));
       return true;

@@ -4,9 +4,8 @@ import fc from 'fast-check';
 import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseExactJson } from '../../../shared/base/json.ts';
 import { codePoint } from '../../../shared/base/text.fixture.ts';
-import { recordEvent } from '../../outbox/change-store.fixture.ts';
-import type { JsonObject, OutboxEvent } from '../../outbox/event.ts';
-import { categoryOf, envelopeOf } from '../../outbox/event.ts';
+import { recordEvent, sentText, type WholeEvent } from '../../outbox/event.fixture.ts';
+import { categoryOf, type JsonObject } from '../../outbox/event.ts';
 import { bodyOf, elementOf, firstEventOf, headBytes, storedBody } from './contents.ts';
 
 const delivery = {
@@ -21,10 +20,10 @@ interface StoredEvent {
   readonly body: string;
 }
 
-function stored(event: OutboxEvent, changedBy = 'anna'): StoredEvent {
+function stored(event: WholeEvent, changedBy = 'anna'): StoredEvent {
   const at = '2026-03-01T09:29:59.000001+00:00';
   const stamp = { txTime: at, occurredAt: at, changedBy, changeReason: 'it says "data":{' };
-  return { category: categoryOf(event), body: envelopeOf(event, stamp) };
+  return { category: categoryOf(event), body: sentText(event, stamp) };
 }
 
 function dataOf(text: string): JsonObject {

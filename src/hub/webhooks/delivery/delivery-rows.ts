@@ -132,15 +132,19 @@ export class DeliveryRows {
   }
 }
 
+/** Of an element without its data and names: 190 at most. */
+const fieldBytes = 256;
+
 function statements(connection: Connection) {
   const review = "SELECT count(*) FROM webhook_deliveries WHERE state IN ('rejected', 'failed') AND state = ?";
   return {
     heads: connection.prepare<[number, number], EventHead>(
-      `SELECT id, tx_time AS txTime, scope, dictionary, category, action, octet_length(body) AS bytes
-       FROM outbox_events WHERE id > ? ORDER BY id LIMIT ?`,
+      `SELECT e.id, e.tx_time AS txTime, scope, dictionary, category, e.action, CASE WHEN version_id IS NULL THEN octet_length(body)
+         ELSE octet_length(data) + octet_length(json_quote(business_key)) + octet_length(dictionary) + ${fieldBytes} END AS bytes
+       FROM outbox_events e LEFT JOIN record_versions v ON v.id = version_id WHERE e.id > ? ORDER BY e.id LIMIT ?`,
     ),
-    event: connection.prepare<[number], { readonly category: string; readonly body: string }>(
-      'SELECT category, body FROM outbox_events WHERE id = ?',
+    event: connection.prepare<[number], { readonly category: string; readonly body: string | null }>(
+      'SELECT category, body FROM events WHERE id = ?',
     ),
     insertContent: connection.prepare<
       [Content & { readonly id: number; readonly lastDelivery: number; readonly occurredAt: Instant }]

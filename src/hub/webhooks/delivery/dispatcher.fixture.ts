@@ -4,8 +4,9 @@ import type { TestContext } from 'node:test';
 import { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
 import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
-import { author, openStoreIn, recordEvent } from '../../outbox/change-store.fixture.ts';
+import { author, openStoreIn } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import { emitEvent, recordEvent } from '../../outbox/event.fixture.ts';
 import type { Outcome } from '../egress/outcome.ts';
 import type { Destination, Message, Sender } from '../egress/sender.ts';
 import type { RunningTime } from '../progress.ts';
@@ -123,7 +124,7 @@ export async function dispatcherRig(t: TestContext, options: RigOptions = {}): P
   const dir = temporaryDirectory(t);
   const clock = new FakeClock();
   const store = openStoreIn(t, dir, { clock });
-  await store.commit(author, (tx) => tx.emit(recordEvent('k')));
+  await store.commit(author, (tx) => emitEvent(tx, recordEvent('k')));
   return rigOn(dir, store, clock, new FakeCache(), options);
 }
 

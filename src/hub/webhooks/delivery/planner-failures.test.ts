@@ -7,8 +7,9 @@ import { LinesideError } from '../../../shared/base/errors.ts';
 import { FakeClock, settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { recordingLogger } from '../../../shared/base/logger.fixture.ts';
 import { temporaryDirectory } from '../../../shared/base/temporary.fixture.ts';
-import { holdStore, openStoreIn, recordEvent, temporaryStore } from '../../outbox/change-store.fixture.ts';
+import { holdStore, openStoreIn, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { Audit, ChangeStore } from '../../outbox/change-store.ts';
+import { recordEvent } from '../../outbox/event.fixture.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
 import { emit, emitEach, FakeCache, plannerOn, plannerRig, sentIn, turnsUntil } from './planner.fixture.ts';
 

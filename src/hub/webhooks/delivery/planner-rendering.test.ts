@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { recordEvent } from '../../outbox/change-store.fixture.ts';
-import { type Action, categoryOf, type OutboxEvent, type Scope, scopes } from '../../outbox/event.ts';
+import { recordEvent, type WholeEvent } from '../../outbox/event.fixture.ts';
+import { type Action, categoryOf, type Scope, scopes } from '../../outbox/event.ts';
 import { actions, categories, type Filter } from '../face.ts';
 import { deliveriesIn, emit, emitEach, plannerRig, sentIn, sentOf } from './planner.fixture.ts';
 
 const anyScope = fc.constantFrom(...scopes);
 const anyDictionary = fc.constantFrom('a', 'b', 'c');
-const anyEvent: fc.Arbitrary<OutboxEvent> = fc.oneof(
+const anyEvent: fc.Arbitrary<WholeEvent> = fc.oneof(
   fc
     .tuple(anyScope, anyDictionary, fc.constantFrom(...actions))
     .map(([scope, dictionary, action]: readonly [Scope, string, Action]) =>
@@ -37,7 +37,7 @@ const anyStep = fc.oneof(
 type Step = typeof anyStep extends fc.Arbitrary<infer S> ? S : never;
 
 /** The rule in other words than the room's. */
-function isFor(event: OutboxEvent, filter: Filter, open: readonly Scope[]): boolean {
+function isFor(event: WholeEvent, filter: Filter, open: readonly Scope[]): boolean {
   if (!filter.scopes.includes(event.scope) || !open.includes(event.scope)) return false;
   if (filter.dictionaries !== null && !filter.dictionaries.includes(event.dictionary)) return false;
   if (filter.categories !== null && !filter.categories.includes(categoryOf(event))) return false;
@@ -48,7 +48,7 @@ async function holds(t: TestContext, filters: readonly Filter[], steps: readonly
   const { store, cache, planner } = plannerRig(t);
   for (const [n, filter] of filters.entries()) cache.put(n + 1, filter);
   let open: readonly Scope[] = scopes;
-  let emitted: OutboxEvent[][] = [];
+  let emitted: WholeEvent[][] = [];
   const expected: string[] = [];
   /** For each subscription in the order of its deliveries; those of a transaction with the same events stand together. */
   const bySubscription = (sent: readonly string[]): readonly string[] =>
@@ -84,7 +84,7 @@ async function holds(t: TestContext, filters: readonly Filter[], steps: readonly
   await store.close();
 }
 
-function nameOf(event: OutboxEvent): string {
+function nameOf(event: WholeEvent): string {
   return event.kind === 'record' ? event.businessKey : event.eventType;
 }
 

@@ -2,9 +2,10 @@
 import type { TestContext } from 'node:test';
 import type { FakeClock } from '../../../shared/base/fake-clock.fixture.ts';
 import { type Logger, silentLogger } from '../../../shared/base/logger.ts';
-import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
+import { author, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore } from '../../outbox/change-store.ts';
-import type { OutboxEvent, Scope } from '../../outbox/event.ts';
+import { emitEvent, recordEvent, type WholeEvent } from '../../outbox/event.fixture.ts';
+import type { Scope } from '../../outbox/event.ts';
 import { Progress, RunningTime } from '../progress.ts';
 import type { SubscriptionSource } from '../subscriptions/cache.ts';
 import type { Secrets, Subscription } from '../subscriptions/subscription.ts';
@@ -121,9 +122,9 @@ export function runningOn({ connection }: ChangeStore, clock: FakeClock): Runnin
 }
 
 /** In one transaction. */
-export function emit(store: ChangeStore, ...events: readonly OutboxEvent[]): Promise<void> {
+export function emit(store: ChangeStore, ...events: readonly WholeEvent[]): Promise<void> {
   return store.commit(author, (tx) => {
-    for (const event of events) tx.emit(event);
+    for (const event of events) emitEvent(tx, event);
   });
 }
 

@@ -226,7 +226,7 @@ export class Planner {
 
   #element(id: number): string {
     const event = this.#rows.sql.event.get(id);
-    if (event === undefined) throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is lost`);
+    if (typeof event?.body !== 'string') throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is lost`);
     return elementOf(event.category, event.body);
   }
 

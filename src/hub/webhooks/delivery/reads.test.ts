@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { settled } from '../../../shared/base/fake-clock.fixture.ts';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import { recordEvent } from '../../outbox/change-store.fixture.ts';
+import { recordEvent } from '../../outbox/event.fixture.ts';
 import { filterOf, type Subscription } from '../subscriptions/subscription.ts';
 import { DeliveryRows } from './delivery-rows.ts';
 import { accepted, dispatcherRig, rowsIn, scheduleS, silent, subscribe } from './dispatcher.fixture.ts';

@@ -3,8 +3,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { silentLogger } from '../../../shared/base/logger.ts';
-import { author, recordEvent, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
+import { author, type TemporaryStore, temporaryStore } from '../../outbox/change-store.fixture.ts';
 import type { ChangeStore, ChangeStoreOptions } from '../../outbox/change-store.ts';
+import { emitEvent, recordEvent } from '../../outbox/event.fixture.ts';
 import type { Scope } from '../../outbox/event.ts';
 import { lastOutboxId } from '../../outbox/transaction.ts';
 import type { EgressGuard } from '../egress/guard.ts';
@@ -128,7 +129,7 @@ export function rowsOf({ store }: TemporaryStore, sql: string): unknown[] {
 }
 
 export function emit(store: ChangeStore, key: string): Promise<unknown> {
-  return store.commit(author, (change) => change.emit(recordEvent(key)));
+  return store.commit(author, (change) => emitEvent(change, recordEvent(key)));
 }
 
 /** All that a refused request must have left as it was. */

@@ -1,11 +1,11 @@
 /** better-sqlite3 alone: the rows that a change writes, by prepared statements, with all JSON made beforehand. */
 import { join } from 'node:path';
 import { hubMigrations } from '../../../../src/hub/migrations.ts';
-import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
+import { previousDataOf } from '../../../../src/hub/outbox/event.ts';
 import { beginProgress } from '../../../../src/hub/outbox/transaction.ts';
 import { FAR_FUTURE } from '../../../../src/shared/base/instant.ts';
 import { openDatabase } from '../../../../src/shared/storage/open.ts';
-import { DICTIONARY, dataOf, eventOf, instantOf, keyOf, stampOf } from '../samples.ts';
+import { DICTIONARY, dataOf, instantOf, keyOf } from '../samples.ts';
 
 /** As the hub opens its file and the import worker its own. */
 const PAGE_BYTES = 4_096;
@@ -19,20 +19,14 @@ export interface BareChange {
   readonly version: number;
   readonly at: string;
   readonly data: string;
-  readonly envelope: string;
+  readonly previousData: string;
 }
 
 export function bareChange(n: number, version = 1): BareChange {
   const data = dataOf(n, version);
-  const event = eventOf(n, keyOf(n), version, data, version === 1 ? undefined : dataOf(n, version - 1));
-  return {
-    n,
-    key: keyOf(n),
-    version,
-    at: instantOf(n),
-    data: JSON.stringify(data),
-    envelope: envelopeOf(event, stampOf(n)),
-  };
+  const previous = version === 1 ? null : previousDataOf('updated', dataOf(n, version - 1), data);
+  const texts = { data: JSON.stringify(data), previousData: JSON.stringify(previous) };
+  return { n, key: keyOf(n), version, at: instantOf(n), ...texts };
 }
 
 export class BareStore {
@@ -70,9 +64,9 @@ export class BareStore {
          (previous_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
        VALUES (?, ?, ?, ?, ?, ?, 'local', '', ?)`,
     );
-    this.#event = connection.prepare<[number, string, string, string, string]>(
-      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body)
-       VALUES (?, ?, 'dict.record.*', 'PUBLIC', '${DICTIONARY}', ?, ?, ?)`,
+    this.#event = connection.prepare<[number, string, string, string, string, number]>(
+      `INSERT INTO outbox_events (id, tx_time, category, scope, dictionary, business_key, action, body, version_id, event_type)
+       VALUES (?, ?, 'dict.record.*', 'PUBLIC', '${DICTIONARY}', ?, ?, ?, ?, 'dictionary.changed')`,
     );
     this.#waiting = connection.prepare<[number]>(
       "INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')",
@@ -101,9 +95,9 @@ export class BareStore {
     this.#connection.close();
   }
 
-  #write(previous: number | null, action: string, { version, at, key, data, envelope }: BareChange): number {
+  #write(previous: number | null, action: string, { version, at, key, data, previousData }: BareChange): number {
     const { lastInsertRowid } = this.#version.run(previous, version, action, at, FAR_FUTURE, at, data);
-    this.#event.run(++this.#outboxId, at, key, action, envelope);
+    this.#event.run(++this.#outboxId, at, key, action, previousData, Number(lastInsertRowid));
     this.#waiting.run(this.#outboxId);
     return Number(lastInsertRowid);
   }

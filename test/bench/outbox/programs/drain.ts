@@ -4,7 +4,7 @@
  * acknowledgement (and its mark in the file) as JSON.
  */
 import { randomUUID } from 'node:crypto';
-import { envelopeOf } from '../../../../src/hub/outbox/event.ts';
+import { sentText } from '../../../../src/hub/outbox/event.fixture.ts';
 import { until } from '../../../../src/shared/base/wait.fixture.ts';
 import type { Drained } from '../../table.ts';
 import { eventAt } from '../samples.ts';
@@ -41,7 +41,7 @@ async function byProducer(): Promise<Drained> {
   const messages = Array.from({ length: rows }, (_, n): BareMessage => {
     const { event, stamp } = eventAt(n, keys);
     const key = Buffer.from(`${event.dictionary}:${event.businessKey}`);
-    return { key, value: Buffer.from(envelopeOf(event, stamp)), headers: headersOf(`${storeId}-${n + 1}`) };
+    return { key, value: Buffer.from(sentText(event, stamp)), headers: headersOf(`${storeId}-${n + 1}`) };
   });
   const producer = new BareProducer(options);
   await producer.connect();

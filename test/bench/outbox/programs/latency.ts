@@ -5,10 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../../../src/shared/base/wait.fixture.ts';
-import { DICTIONARY, dataOf, dictionary } from '../samples.ts';
+import { DICTIONARY, dataOf, dictionary, sentOf } from '../samples.ts';
 import { headersOf, kafkaOptions } from '../settings.ts';
 import { BareProducer } from './bare-producer.ts';
-import { bareChange } from './bare-store.ts';
 import { ownPublisher } from './own-publisher.ts';
 import { actor, openOwnStore } from './own-store.ts';
 
@@ -56,8 +55,7 @@ async function ownChange(n: number): Promise<[string, bigint]> {
 
 async function bareMessage(n: number): Promise<[string, bigint]> {
   const key = `${DICTIONARY}:bare-${n}`;
-  const { envelope } = bareChange(n);
-  const message = { key: Buffer.from(key), value: Buffer.from(envelope), headers: headersOf(String(n)) };
+  const message = { key: Buffer.from(key), value: Buffer.from(sentOf(n)), headers: headersOf(String(n)) };
   const at = process.hrtime.bigint();
   if (!producer.produce(bareTopic, message)) throw new Error('the queue is full');
   return [key, at];

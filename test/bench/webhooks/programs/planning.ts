@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { emitEvent } from '../../../../src/hub/outbox/event.fixture.ts';
 import { DeliveryRows } from '../../../../src/hub/webhooks/delivery/delivery-rows.ts';
 import { FakeCache } from '../../../../src/hub/webhooks/delivery/planner.fixture.ts';
 import { Planner } from '../../../../src/hub/webhooks/delivery/planner.ts';
@@ -65,7 +66,9 @@ async function secondsFor(cache: FakeCache): Promise<number> {
 async function changeFor(cache: FakeCache): Promise<PlanningCost['change']> {
   const { store, planner, close } = plannerFor(cache, 0);
   const change = async (n: number): Promise<void> => {
-    await store.commit({ changedBy: 'bench', changeReason: '' }, (tx) => tx.emit(eventOf(n, keyOf(n), 1, dataOf(n))));
+    await store.commit({ changedBy: 'bench', changeReason: '' }, (tx) =>
+      emitEvent(tx, eventOf(n, keyOf(n), 1, dataOf(n))),
+    );
     await planner.caughtUp();
   };
   const warm = 50;
