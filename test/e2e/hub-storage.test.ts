@@ -104,7 +104,7 @@ test('the disk is really full: 507, nothing half written, reads continue, and ch
   const probe = new Probe(hub);
   for (let i = 0; i < 20; i++) await expect(201, probe.create(api));
   const filler = join(data, 'filler');
-  fill(filler, 300 * KIB);
+  fill(filler, 150 * KIB);
   // One that certainly does not fit, small ones until the last page is gone, and a bundle.
   await refused(507, 'STORAGE_FULL', probe.create(api, 200 * KIB));
   await refused(507, 'STORAGE_FULL', full(probe, api, 2_000));
