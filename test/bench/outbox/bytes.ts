@@ -30,9 +30,6 @@ interface Cost {
 
 export const bytes: Row = {
   name: 'bytes',
-  whyMissed:
-    'What stays in the file is written twice, to the write-ahead log and to the file: for a change of a bundle ' +
-    'that is more than the aim. Page sizes that were tried: src/hub/outbox/refdata-file.ts.',
   async run({ quick, say }) {
     const broker = await rowsBroker();
     const few = quick ? 200 : 1_500;

@@ -16,11 +16,13 @@ export function ownPublisher(store: ChangeStore, bootstrap: string, prefix: stri
 }
 
 class WatchedBroker extends KafkaBroker {
-  /** performance.now() of the first message offered. */
+  /** performance.now() when the first message was taken: the connection and the check of the topics are before. */
   firstMs: number | undefined;
 
   override offer(message: OutgoingMessage): Offered {
-    this.firstMs ??= performance.now();
-    return super.offer(message);
+    const offeredMs = performance.now();
+    const offered = super.offer(message);
+    if (offered === 'taken') this.firstMs ??= offeredMs;
+    return offered;
   }
 }
