@@ -8,7 +8,7 @@ import { openDatabase } from '../../../../src/shared/storage/open.ts';
 import { DICTIONARY, dataOf, instantOf, keyOf } from '../samples.ts';
 
 /** As the hub opens its file and the import worker its own. */
-const PAGE_BYTES = 4_096;
+const PAGE_BYTES = 1_024;
 const WAL_LIMIT_BYTES = 4 * 1024 * 1024;
 /** SQLite's default: checkpoints as large as the hub's own, run by the commit that makes them due. */
 const CHECKPOINT_PAGES = 1_000;
