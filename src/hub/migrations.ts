@@ -301,48 +301,28 @@ CREATE TABLE line_commands (
 );
 INSERT INTO line_commands (one, version, items) VALUES (1, 1, '[]');
 `,
-  eventsOfVersions(),
-];
-
-/**
- * The data of a record's event lie in the file once, in its version: of 225 bytes of data a change kept 1,363 bytes before. Not
- * additive: an older program would send the body as it is stored.
- */
-function eventsOfVersions() {
-  // As JSON.stringify writes it. Texts without letters that JSON escapes stand between quotes, others are quoted.
-  const [quoted, text] = [(value: string) => `'"' || ${value} || '"'`, (value: string) => `json_quote(${value})`];
-  const fields: readonly (readonly [name: string, json: string])[] = [
-    ['schemaVersion', `'"1.0.0"'`],
-    ['eventType', quoted('e.event_type')],
-    ['occurredAt', quoted('coalesce(e.occurred_at, e.tx_time)')],
-    ['txTime', quoted('e.tx_time')],
-    ['changedBy', text('v.changed_by')],
-    ['changeReason', text('v.change_reason')],
-    ['scope', quoted('e.scope')],
-    ['dictionary', quoted('e.dictionary')],
-    ['businessKey', text('e.business_key')],
-    ['action', quoted('e.action')],
-    ['version', 'v.version'],
-    ['validFrom', quoted('v.valid_from')],
-    ['validTo', quoted('v.valid_to')],
-    ['data', 'v.data'],
-    ['previousData', 'e.body'],
-  ];
-  const json = fields.map(([name, value], n) => `'${n === 0 ? '{' : ','}"${name}":' || ${value}`).join(' || ');
-  return {
+  {
+    // An older program would send the body as it is stored.
     breaksOlder: true,
     sql: `
--- Of a record's event: row of record_versions, whose rows are never changed or removed; body is previousData. NULL: body has all
--- that is sent (definitions, drafts, and records of builds before this version of the file).
+-- The data of a record's event lie in the file once, in its version: row of record_versions, whose rows are never changed or
+-- removed; body is previousData then. NULL: body has all that is sent (definitions, drafts, and what older programs wrote).
 ALTER TABLE outbox_events ADD COLUMN version_id INTEGER REFERENCES record_versions (id);
 ALTER TABLE outbox_events ADD COLUMN event_type TEXT;
 -- NULL: as tx_time.
 ALTER TABLE outbox_events ADD COLUMN occurred_at TEXT;
 
--- Events with the JSON that is sent: of a record its topic event, of a definition or draft its webhook element. NULL: the version
--- is lost.
+-- Events with the JSON that is sent, as JSON.stringify writes it: of a record its topic event, of a definition or draft its webhook
+-- element. Texts that may have letters which JSON escapes are quoted. NULL: the version is lost.
 CREATE VIEW events AS SELECT e.id, e.tx_time, e.category, e.scope, e.dictionary, e.business_key, e.action,
-    CASE WHEN e.version_id IS NULL THEN e.body ELSE ${json} || '}' END AS body
+    CASE WHEN e.version_id IS NULL THEN e.body ELSE
+      '{"schemaVersion":"1.0.0","eventType":"' || e.event_type
+      || '","occurredAt":"' || coalesce(e.occurred_at, e.tx_time) || '","txTime":"' || e.tx_time
+      || '","changedBy":' || json_quote(v.changed_by) || ',"changeReason":' || json_quote(v.change_reason)
+      || ',"scope":"' || e.scope || '","dictionary":"' || e.dictionary
+      || '","businessKey":' || json_quote(e.business_key) || ',"action":"' || e.action || '","version":' || v.version
+      || ',"validFrom":"' || v.valid_from || '","validTo":"' || v.valid_to
+      || '","data":' || v.data || ',"previousData":' || e.body || '}' END AS body
   FROM outbox_events e LEFT JOIN record_versions v ON v.id = e.version_id;
 
 DROP VIEW outbox;
@@ -352,5 +332,5 @@ CREATE VIEW outbox AS SELECT e.id, e.tx_time, e.category, e.scope, e.dictionary,
   FROM events e LEFT JOIN outbox_waiting w ON w.id = e.id LEFT JOIN outbox_published p ON p.id = e.id
   LEFT JOIN dead_letters d ON d.outbox_id = e.id;
 `,
-  } as const;
-}
+  },
+];
