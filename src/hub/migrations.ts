@@ -313,16 +313,17 @@ ALTER TABLE outbox_events ADD COLUMN event_type TEXT;
 ALTER TABLE outbox_events ADD COLUMN occurred_at TEXT;
 
 -- Events with the JSON that is sent, as JSON.stringify writes it: of a record its topic event, of a definition or draft its webhook
--- element. Texts that may have letters which JSON escapes are quoted. NULL: the version is lost.
+-- element. Texts that may have letters which JSON escapes are quoted. NULL: the version is lost. With || instead of concat, which
+-- copies the text at each step, an event takes 33 us instead of 24.
 CREATE VIEW events AS SELECT e.id, e.tx_time, e.category, e.scope, e.dictionary, e.business_key, e.action,
-    CASE WHEN e.version_id IS NULL THEN e.body ELSE
-      '{"schemaVersion":"1.0.0","eventType":"' || e.event_type
-      || '","occurredAt":"' || coalesce(e.occurred_at, e.tx_time) || '","txTime":"' || e.tx_time
-      || '","changedBy":' || json_quote(v.changed_by) || ',"changeReason":' || json_quote(v.change_reason)
-      || ',"scope":"' || e.scope || '","dictionary":"' || e.dictionary
-      || '","businessKey":' || json_quote(e.business_key) || ',"action":"' || e.action || '","version":' || v.version
-      || ',"validFrom":"' || v.valid_from || '","validTo":"' || v.valid_to
-      || '","data":' || v.data || ',"previousData":' || e.body || '}' END AS body
+    CASE WHEN e.version_id IS NULL THEN e.body WHEN v.id IS NOT NULL THEN concat(
+      '{"schemaVersion":"1.0.0","eventType":"', e.event_type,
+      '","occurredAt":"', coalesce(e.occurred_at, e.tx_time), '","txTime":"', e.tx_time,
+      '","changedBy":', json_quote(v.changed_by), ',"changeReason":', json_quote(v.change_reason),
+      ',"scope":"', e.scope, '","dictionary":"', e.dictionary,
+      '","businessKey":', json_quote(e.business_key), ',"action":"', e.action, '","version":', v.version,
+      ',"validFrom":"', v.valid_from, '","validTo":"', v.valid_to,
+      '","data":', v.data, ',"previousData":', e.body, '}') END AS body
   FROM outbox_events e LEFT JOIN record_versions v ON v.id = e.version_id;
 
 DROP VIEW outbox;
