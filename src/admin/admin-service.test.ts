@@ -260,6 +260,22 @@ test('a file that is taken slowly without end is not sent on, and the next one i
   assert.ok((await answered(slow)).rest.length < large.length);
 });
 
+test('who has the last byte of a file may ask for the next at once', async (t) => {
+  const { path, at, admin } = await startHelper(t);
+  const content = Buffer.alloc(100_000);
+  writeFileSync(at('file'), content);
+  const request = `${JSON.stringify({ verb: 'support-bundle', token: admin, args: {} })}\n`;
+  const bytes = `${JSON.stringify({ done: null, bytes: content.length })}\n`.length + content.length;
+  for (let n = 0; n < 20; n++) {
+    let got = 0;
+    for await (const piece of begin(path, request)) {
+      got += (piece as Buffer).length;
+      if (got === bytes) break;
+    }
+    assert.equal(got, bytes, `file ${n}`);
+  }
+});
+
 test('a file is sent whole and nothing of it stays; a link in its place is not followed', async (t) => {
   const { path, at, admin, ask, audit } = await startHelper(t);
   const content = Buffer.alloc(300_000, 'abc\n');

@@ -3,7 +3,17 @@
  * starts it with the first connection. It does not trust the hub: each request carries the caller's token, which is checked here
  * against the tokens file, and only the command lines of verbs.ts are run, one at a time.
  */
-import { closeSync, constants, createReadStream, fstatSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  type ReadStream,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -96,7 +106,8 @@ export class AdminService {
   };
   #idleTimer: Timer | undefined;
   #running = '';
-  #isSending = false;
+  /** The file that is being sent. */
+  #sending: ReadStream | undefined;
   /** Resolves when the last of those that wait for their turn is done. */
   #tail: Promise<unknown> = Promise.resolve();
 
@@ -267,7 +278,7 @@ export class AdminService {
     if (verb.uploads !== undefined) return this.#received(command, verb.uploads);
     if (verb.uses !== undefined) return this.#used(command, verb.uses);
     if (verb.answer !== 'file') return { done: await this.#command(command, '') };
-    if (this.#isSending)
+    if (this.#sending !== undefined)
       throw new LinesideError('CONFLICT', 'another file is being sent', { hint: 'try again when it is done' });
     const file = this.#freshFile();
     await this.#command(command, file);
@@ -347,15 +358,21 @@ export class AdminService {
 
   /** The name goes before the first byte: nothing is left of it however the sending ends. */
   #send(socket: Socket, fd: number): void {
-    this.#isSending = true;
+    const { size } = fstatSync(fd);
+    // Ends with its last byte, not with a read behind it: who has the whole file may ask for the next at once.
+    const content = createReadStream('', { fd, end: Math.max(0, size - 1) });
+    this.#sending = content;
+    const over = (): void => {
+      if (this.#sending === content) this.#sending = undefined;
+    };
     rmSync(this.#filesDir, { recursive: true, force: true });
-    socket.write(`${JSON.stringify({ done: null, bytes: fstatSync(fd).size } satisfies AdminAnswer)}\n`);
+    socket.write(`${JSON.stringify({ done: null, bytes: size } satisfies AdminAnswer)}\n`);
     socket.setTimeout(STALLED_MS, () => socket.destroy());
     const late = this.#o.clock.timer(SENDING_LIMIT_MS, () => socket.destroy());
-    const content = createReadStream('', { fd });
     content.once('error', () => socket.destroy());
+    content.once('end', over);
     content.once('close', () => {
-      this.#isSending = false;
+      over();
       late.cancel();
     });
     socket.once('close', () => content.destroy());
