@@ -205,7 +205,7 @@ test('a table whose pages are damaged stops it, and what was moved stays', (t) =
   const { connection } = sample(t);
   const real = connection.prepare.bind(connection);
   connection.prepare = (sql: string) => {
-    if (sql.startsWith('SELECT category')) throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
+    if (sql.startsWith('SELECT CASE')) throw Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
     return real(sql);
   };
   assert.throws(() => migrate(connection, withContents), /malformed/);

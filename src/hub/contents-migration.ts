@@ -6,7 +6,7 @@ import { inflateSync } from 'node:zlib';
 import { LinesideError, messageOf, systemCode } from '../shared/base/errors.ts';
 import type { Batch, Estimate, Move } from '../shared/storage/migrate.ts';
 import type { Connection } from '../shared/storage/open.ts';
-import { elementOf, storedBody } from './webhooks/delivery/contents.ts';
+import { storedBody, wholeElementSql } from './webhooks/delivery/contents.ts';
 
 const begin = `
 -- Ids of deliveries are never used twice.
@@ -280,9 +280,10 @@ class Mover {
     const isOne = firstEvent === lastEvent && events === 1;
     const filter = { firstEvent, lastEvent, scopes, dictionaries, actions, categories };
     const ids = isOne ? [firstEvent] : this.#sql.eventIds.all(filter);
-    const found = ids.map((id) => this.#sql.event.get(id)).filter((event) => event !== undefined);
-    if (found.length !== events) return undefined;
-    return found.map(({ category, body }) => elementOf(category, body)).join(',');
+    const elements = ids.map((id) => this.#sql.element.get(id)).filter((element) => element !== undefined);
+    if (elements.length !== events) return undefined;
+    if (elements.includes(null)) throw new LinesideError('STORAGE_DAMAGED', 'one of its events is damaged');
+    return elements.join(',');
   }
 }
 
@@ -311,9 +312,9 @@ function statements(connection: Connection) {
          AND (category <> 'dict.record.*' OR ${isListed('action', '$actions')}) ORDER BY id`,
       )
       .pluck(),
-    event: connection.prepare<[number], { readonly category: string; readonly body: string }>(
-      'SELECT category, body FROM outbox_events WHERE id = ?',
-    ),
+    element: connection
+      .prepare<[number], string | null>(`SELECT ${wholeElementSql} FROM outbox_events e WHERE e.id = ?`)
+      .pluck(),
     find: connection.prepare<[ReturnType<typeof keyOf>], { readonly id: number; readonly isKept: 0 | 1 }>(
       `SELECT c.id, c.body IS NOT NULL AS isKept FROM webhook_moved_contents m JOIN webhook_contents c ON c.id = m.content_id
        WHERE ${sameKey}`,

@@ -8,9 +8,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Parser } from '@asyncapi/parser';
-import { sentText, type WholeEvent } from '../../src/hub/outbox/event.fixture.ts';
-import { categoryOf, definitionEventTypes, scopes } from '../../src/hub/outbox/event.ts';
-import { bodyOf, elementOf } from '../../src/hub/webhooks/delivery/contents.ts';
+import type { WholeEvent } from '../../src/hub/outbox/event.fixture.ts';
+import { definitionEventTypes, scopes } from '../../src/hub/outbox/event.ts';
+import { readElement } from '../../src/hub/webhooks/delivery/contents.fixture.ts';
+import { bodyOf } from '../../src/hub/webhooks/delivery/contents.ts';
 import { createPinger } from '../../src/hub/webhooks/egress/ping.ts';
 import type { Message } from '../../src/hub/webhooks/egress/sender.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
@@ -56,7 +57,7 @@ const steps = definitionEventTypes.map(
 );
 
 function delivery(events: readonly WholeEvent[]): { readonly events: readonly object[] } {
-  const elements = events.map((event) => elementOf(categoryOf(event), sentText(event, stamp)));
+  const elements = events.map((event) => readElement(event, stamp).element);
   const envelope = { id: 1, nonce: 'a', subscriptionName: 'mes', occurredAt: now };
   return JSON.parse(String(bodyOf(envelope, elements.join())));
 }

@@ -172,6 +172,20 @@ test('a dead letter is listed with its envelope, requeued once, and is sent agai
   });
 });
 
+test('a dead letter whose version is lost is named, and can be discarded', async (t) => {
+  const rig = adminFor(t);
+  const { admin, store } = rig;
+  await answered(rig, ['a', 'b'], () => 'refuse for ever');
+  store.connection.exec('PRAGMA foreign_keys = OFF; DELETE FROM record_versions WHERE id = 1');
+  const message = /lost the version of outbox event 1$/;
+  assert.throws(() => admin.deadLetters(all), { code: 'STORAGE_DAMAGED', message });
+  await admin.discard(1, 'anna', 'its version is lost');
+  assert.deepEqual(
+    admin.deadLetters(all).items.map(({ id }) => id),
+    [2],
+  );
+});
+
 test('if a dead letter is requeued or discarded twice at once, one request succeeds and the other finds none', async (t) => {
   const rig = adminFor(t);
   const { admin, broker, publisher, clock } = rig;

@@ -10,6 +10,7 @@ import type { ChangeStore } from './change-store.ts';
 import type { JsonObject, Scope } from './event.ts';
 import { cursorAfter, type Page, type PageRequest, type PageShape, pageOf, positionOf } from './paging.ts';
 import type { Publisher } from './publisher/publisher.ts';
+import { withBody } from './storage-errors.ts';
 
 export type { AuditRecord, OutboxStatus, WaitingEvent };
 /** With its envelope as it would have been sent. */
@@ -30,7 +31,7 @@ type WaitingRow = Omit<WaitingEvent, 'topic' | 'waitsFor' | 'reason' | 'nextAtte
   /** The first deferred event of its key; null: there is none. */
   readonly head: number | null;
 };
-type DeadRow = Omit<DeadLetter, 'topic' | 'envelope'> & { readonly body: string };
+type DeadRow = Omit<DeadLetter, 'topic' | 'envelope'> & { readonly body: string | null };
 type AuditRow = Omit<AuditRecord, 'details'> & { readonly details: string };
 
 interface AdminOptions {
@@ -131,11 +132,14 @@ export class Admin {
     return why('turn', 'it is in flight, or is sent soon');
   }
 
-  /** Oldest first; likewise. */
+  /** Oldest first; likewise. STORAGE_DAMAGED: the version of one is lost; it can be discarded. */
   deadLetters(query: EventQuery): Page<DeadLetter> {
     return this.#listed('dead-letters', this.#sql.dead, query, {
-      show: ({ body, ...row }) => ({ ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) }),
-      sizeOf: ({ body }) => body.length,
+      show: (found) => {
+        const { body, ...row } = withBody(found);
+        return { ...row, topic: this.#o.topicOf(row.scope), envelope: JSON.parse(body) };
+      },
+      sizeOf: ({ body }) => body?.length ?? 0,
     });
   }
 

@@ -52,6 +52,15 @@ const table: readonly {
   },
 ];
 
+/** An event as the view `events` has it. Throws STORAGE_DAMAGED: the version of its record is lost. */
+export function withBody<R extends { readonly id: number; readonly body: string | null }>(
+  row: R,
+): R & { readonly body: string } {
+  if (row.body !== null) return row as R & { readonly body: string };
+  const message = `refdata.db has lost the version of outbox event ${row.id}`;
+  throw new LinesideError('STORAGE_DAMAGED', message, { hint: damagedHint });
+}
+
 /** A LinesideError if the store failed; anything else (a rule's refusal, a programming fault) unchanged. */
 export function storageError(thrown: unknown): unknown {
   if (thrown instanceof LinesideError) return thrown;

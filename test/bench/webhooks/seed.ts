@@ -1,6 +1,5 @@
 /** A refdata.db as subscriptions, changes and the planner would have left it. */
 import { join } from 'node:path';
-import { elementOf } from '../../../src/hub/webhooks/delivery/contents.ts';
 import { DeliveryRows } from '../../../src/hub/webhooks/delivery/delivery-rows.ts';
 import { SecretBox } from '../../../src/hub/webhooks/subscriptions/secrets.ts';
 import type { Connection } from '../../../src/shared/storage/open.ts';
@@ -17,17 +16,13 @@ export function seedSubscriptions(dir: string, { events, urls }: { events: numbe
 export function seedDeliveries(dir: string, { deliveries, url }: { deliveries: number; url: string }): void {
   seed(dir, [url], (connection) => {
     insertEvents(connection, deliveries);
-    const events = connection.prepare<[number], { readonly category: string; readonly body: string }>(
-      'SELECT category, body FROM events WHERE id = ?',
-    );
     const rows = new DeliveryRows(connection);
     for (let id = 1; id <= deliveries; id++) {
-      const { category = '', body = '' } = events.get(id) ?? {};
       const content = {
         nonce: id.toString(16).padStart(16, '0'),
         scopes: '["PUBLIC"]',
         events: 1,
-        body: elementOf(category, body),
+        body: rows.element(id) ?? null,
       };
       rows.insert([{ content, subscriptions: [{ id: 1, name: SUBSCRIPTION }] }], id, instantOf(id - 1), 0);
     }

@@ -1,7 +1,7 @@
 /**
  * Publishes waiting rows: the loop between the rows (queue-rows.ts), what is in memory of them (key-queues.ts) and the broker.
- * Wakes on commit, on each report of the broker, and each second. A row is published when the acknowledgement of the broker is committed; a process that stops before
- * sends the row again.
+ * Wakes on commit, on each report of the broker, and each second. A row is published when the broker's acknowledgement is
+ * committed; a process that stops before that sends the row again.
  */
 import { messageOf } from '../../../shared/base/errors.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';

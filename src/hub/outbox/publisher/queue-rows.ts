@@ -1,8 +1,8 @@
 /** The SQL of the publisher: reads waiting events, marks them, and defers those of keys that cannot go on. */
-import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import type { Connection } from '../../../shared/storage/open.ts';
 import type { Scope } from '../event.ts';
+import { withBody } from '../storage-errors.ts';
 import { type Body, type DeferredHead, lastRetryMs, type Refusal, type RowUpdate, type Waiting } from './key-queues.ts';
 
 interface ScannedRow extends Waiting, Body {
@@ -153,11 +153,6 @@ export class QueueRows {
     this.sql.deadLetter.run(id, at, attempts, reason);
     return true;
   }
-}
-
-function withBody<R extends Body & Pick<Waiting, 'id'>>(row: R): R {
-  if (typeof row.body === 'string') return row;
-  throw new LinesideError('STORAGE_DAMAGED', `refdata.db has lost the version of outbox event ${row.id}`);
 }
 
 function statements(connection: Connection) {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { LinesideError } from '../../../shared/base/errors.ts';
 import { parseExactJson } from '../../../shared/base/json.ts';
 import { codePoint } from '../../../shared/base/text.fixture.ts';
 import { recordEvent, sentText, type WholeEvent } from '../../outbox/event.fixture.ts';
-import { categoryOf, type JsonObject } from '../../outbox/event.ts';
-import { bodyOf, elementOf, firstEventOf, headBytes, storedBody } from './contents.ts';
+import type { JsonObject } from '../../outbox/event.ts';
+import { readElement } from './contents.fixture.ts';
+import { bodyOf, firstEventOf, headBytes, storedBody } from './contents.ts';
 
 const delivery = {
   id: 17,
@@ -15,16 +15,8 @@ const delivery = {
   occurredAt: '2026-03-01T09:30:00.250000+00:00',
 };
 
-interface StoredEvent {
-  readonly category: string;
-  readonly body: string;
-}
-
-function stored(event: WholeEvent, changedBy = 'anna'): StoredEvent {
-  const at = '2026-03-01T09:29:59.000001+00:00';
-  const stamp = { txTime: at, occurredAt: at, changedBy, changeReason: 'it says "data":{' };
-  return { category: categoryOf(event), body: sentText(event, stamp) };
-}
+const at = '2026-03-01T09:29:59.000001+00:00';
+const stamp = { txTime: at, occurredAt: at, changedBy: 'anna', changeReason: 'it says "data":{' };
 
 function dataOf(text: string): JsonObject {
   const { value, fault } = parseExactJson(text);
@@ -32,8 +24,8 @@ function dataOf(text: string): JsonObject {
   return value as JsonObject;
 }
 
-function rendered(...events: readonly StoredEvent[]): string {
-  return bodyOf(delivery, storedBody(events.map(({ category, body }) => elementOf(category, body)).join())).toString();
+function elementsOf(events: readonly WholeEvent[]): string {
+  return events.map((event) => readElement(event, stamp).element).join();
 }
 
 test('the bytes of a delivery', () => {
@@ -41,18 +33,12 @@ test('the bytes of a delivery', () => {
     '{"z":[1.50,-0,1e21,1e-7,9007199254740991],"10":"ten","9":null,"data":{"a\\"b\\\\":"}],{\\\\"},"text":"\\u2028é\\n\\ud83d\\ude00/"}',
   );
   const validFrom = '2026-03-01T00:00:00+00:00';
-  const bytes = rendered(
-    stored(recordEvent('key "1" \\', 3, { data, validFrom, action: 'closed', before: { previous: true } })),
-    stored(recordEvent('k2', 1, { eventType: 'dictionary.bulk_imported', dictionary: 'parts', data: {} })),
-    stored({
-      kind: 'definition',
-      eventType: 'DefinitionUpdated',
-      scope: 'PUBLIC',
-      dictionary: 'tools',
-      data: { a: 1 },
-    }),
-    stored({ kind: 'definition', eventType: 'SchemaDraftDecided', scope: 'PUBLIC', dictionary: 'tools', data: {} }),
-  );
+  const elements = elementsOf([
+    recordEvent('key "1" \\', 3, { data, validFrom, action: 'closed', before: { previous: true } }),
+    recordEvent('k2', 1, { eventType: 'dictionary.bulk_imported', dictionary: 'parts', data: {} }),
+    { kind: 'definition', eventType: 'DefinitionUpdated', scope: 'PUBLIC', dictionary: 'tools', data: { a: 1 } },
+    { kind: 'definition', eventType: 'SchemaDraftDecided', scope: 'PUBLIC', dictionary: 'tools', data: {} },
+  ]);
   const expected = [
     '{"deliveryId":"17-00ff00ff00ff00ff","subscriptionName":"Line 4 \\"north\\" \\\\ é",',
     '"occurredAt":"2026-03-01T09:30:00.250000+00:00","events":[',
@@ -67,10 +53,10 @@ test('the bytes of a delivery', () => {
     '"occurredAt":"2026-03-01T09:29:59.000001+00:00","changedBy":"anna","data":{}}',
     ']}',
   ];
-  assert.equal(bytes, expected.join(''));
+  assert.equal(String(bodyOf(delivery, storedBody(elements))), expected.join(''));
 });
 
-test('whatever a record holds, its element has the text of the envelope, and is no longer than it', () => {
+test('whatever a record holds, and whichever program stored it: the element has the text of the envelope, and is no longer than planned', () => {
   const anyText = fc.string({ unit: codePoint });
   fc.assert(
     fc.property(
@@ -80,34 +66,37 @@ test('whatever a record holds, its element has the text of the envelope, and is 
       fc.integer({ min: 1 }),
       (json, businessKey, changedBy, version) => {
         const data = JSON.parse(JSON.stringify(json)) as JsonObject;
-        const event = stored(recordEvent(businessKey, version, { data }), changedBy);
-        const envelope = JSON.parse(event.body) as JsonObject;
-        const { schemaVersion, dictionary, action, validFrom } = envelope;
+        const event = recordEvent(businessKey, version, { data });
+        const by = { ...stamp, changedBy };
+        const envelope = sentText(event, by);
+        const { schemaVersion, dictionary, action, validFrom } = JSON.parse(envelope) as JsonObject;
         const fields = { schemaVersion, eventType: 'dictionary.changed', dictionary, businessKey, action, version };
         const text = `${JSON.stringify({ ...fields, validFrom }).slice(0, -1)},"data":${JSON.stringify(data)}}`;
-        assert.ok(event.body.includes(`"data":${JSON.stringify(data)},"previousData":`));
-        assert.ok(rendered(event).endsWith(`"events":[${text}]}`));
-        assert.ok(Buffer.byteLength(text) <= Buffer.byteLength(event.body));
+        assert.ok(envelope.includes(`"data":${JSON.stringify(data)},"previousData":`));
+        for (const { element, bytes } of [readElement(event, by), readElement(event, by, envelope)]) {
+          assert.equal(element, text);
+          assert.ok(Buffer.byteLength(text) <= bytes);
+        }
       },
     ),
   );
 });
 
 test('the begin of a body names its first event, whatever key it has, deflated or not', () => {
-  const headOf = (...events: readonly StoredEvent[]): unknown => {
-    const whole = storedBody(events.map(({ category, body }) => elementOf(category, body)).join());
+  const headOf = (...events: readonly WholeEvent[]): unknown => {
+    const whole = storedBody(elementsOf(events));
     return firstEventOf(typeof whole === 'string' ? whole.slice(0, headBytes) : whole.subarray(0, headBytes));
   };
   const key = fc.string({ unit: codePoint, minLength: 1, maxLength: 256, size: 'max' });
   fc.assert(
     fc.property(key, fc.nat(40), (businessKey, more) => {
-      const others = Array.from({ length: more }, (_, n) => stored(recordEvent(`other ${n}`)));
+      const others = Array.from({ length: more }, (_, n) => recordEvent(`other ${n}`));
       const expected = { eventType: 'dictionary.changed', dictionary: 'tools', businessKey, action: 'created' };
-      assert.deepEqual(headOf(stored(recordEvent(businessKey)), ...others), expected);
+      assert.deepEqual(headOf(recordEvent(businessKey), ...others), expected);
     }),
   );
   const eventType = 'SchemaDraftDecided';
-  const draft = stored({ kind: 'definition', eventType, scope: 'PUBLIC', dictionary: 'tools', data: {} });
+  const draft = { kind: 'definition', eventType, scope: 'PUBLIC', dictionary: 'tools', data: {} } as const;
   assert.deepEqual(headOf(draft), { eventType, dictionary: 'tools', businessKey: null, action: null });
   for (const damaged of ['', '{}', '{"schemaVersion":"1', Buffer.from('no deflate'), Buffer.alloc(0)])
     assert.equal(firstEventOf(damaged), undefined);
@@ -115,12 +104,12 @@ test('the begin of a body names its first event, whatever key it has, deflated o
 
 test('a name that objects have by nature is a field like any other', () => {
   const data = JSON.parse('{"__proto__":{"a":1},"constructor":2}') as JsonObject;
-  assert.ok(rendered(stored(recordEvent('k', 1, { data }))).includes('"data":{"__proto__":{"a":1},"constructor":2}'));
+  assert.ok(elementsOf([recordEvent('k', 1, { data })]).includes('"data":{"__proto__":{"a":1},"constructor":2}'));
 });
 
-test('a stored text that is no envelope, or lacks a field, is damage and not sent', () => {
-  const { body } = stored(recordEvent('k'));
-  const isDamage = (error: unknown): boolean => error instanceof LinesideError && error.code === 'STORAGE_DAMAGED';
+test('a stored text that is no envelope, or lacks a field, has no element', () => {
+  const event = recordEvent('k');
+  const body = sentText(event, stamp);
   const damagedTexts = [
     '',
     '[]',
@@ -130,14 +119,11 @@ test('a stored text that is no envelope, or lacks a field, is damage and not sen
     body.replaceAll('"', "'"),
   ];
   for (let end = 0; end < body.indexOf(',"previousData"'); end += 7) damagedTexts.push(body.slice(0, end));
-  for (const text of damagedTexts) {
-    assert.throws(() => rendered({ category: 'dict.record.*', body: text }), isDamage, text);
-  }
+  for (const text of damagedTexts) assert.equal(readElement(event, stamp, text).element, undefined, text);
 });
 
 test('many elements are stored deflated, and the bytes are the same', () => {
-  const elements = Array.from({ length: 100 }, (_, n) => stored(recordEvent(`Ölpumpe ${n}`)));
-  const text = elements.map(({ category, body }) => elementOf(category, body)).join();
+  const text = elementsOf(Array.from({ length: 100 }, (_, n) => recordEvent(`Ölpumpe ${n}`)));
   const small = storedBody(text);
   assert.ok(Buffer.isBuffer(small) && small.length < text.length / 5);
   assert.ok(bodyOf(delivery, small).equals(bodyOf(delivery, text)));

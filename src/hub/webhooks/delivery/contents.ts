@@ -3,7 +3,6 @@
  * by their deliveries. The bytes of a delivery follow from columns that never change: they are the same on every attempt.
  */
 import { constants, deflateSync, inflateSync } from 'node:zlib';
-import { LinesideError } from '../../../shared/base/errors.ts';
 import type { Instant } from '../../../shared/base/instant.ts';
 import { actions, type Delivery } from '../face.ts';
 import { recordCategory } from '../subscriptions/subscription.ts';
@@ -63,82 +62,20 @@ export function firstEventOf(begin: StoredBody): EventHead | undefined {
   }
 }
 
-/** In this order; undefined: copied from the envelope. Webhooks have one type of record event, for bulk imports too. */
-const recordFields: readonly (readonly [name: string, text: string | undefined])[] = [
-  ['schemaVersion', undefined],
-  ['eventType', '"dictionary.changed"'],
-  ['dictionary', undefined],
-  ['businessKey', undefined],
-  ['action', undefined],
-  ['version', undefined],
-  ['validFrom', undefined],
-  ['data', undefined],
-];
-const wanted: ReadonlySet<string> = new Set(recordFields.map(([name]) => name));
+/** SQL: the element of a record's event. Webhooks have one type of it, for bulk imports too. NULL if one of the values is. */
+const recordElement = (version: string, validFrom: string, data: string): string =>
+  `'{"schemaVersion":"1.0.0","eventType":"dictionary.changed","dictionary":"' || e.dictionary || '","businessKey":' ||
+   json_quote(e.business_key) || ',"action":"' || e.action || '","version":' || ${version} || ',"validFrom":' || ${validFrom} ||
+   ',"data":' || ${data} || '}'`;
+/** SQL: the element of a record's event `e`, made of its version `v`. */
+export const versionElementSql = recordElement('v.version', `'"' || v.valid_from || '"'`, 'v.data');
+
+/** SQL: a value as the stored text has it (JSON.parse could alter numbers). */
+const stored = (name: string): string => `(e.body -> '$.${name}')`;
 
 /**
- * The element of an outbox event. Of a record it copies the values' JSON from the envelope unchanged: parsing could alter
- * numbers. Throws STORAGE_DAMAGED.
+ * SQL: the element of an event `e` that is stored whole: a definition's, a draft's, and a record's that an older program wrote.
+ * NULL: what is stored of a record's is damaged.
  */
-export function elementOf(category: string, envelope: string): string {
-  if (category !== recordCategory) return envelope;
-  const found = membersOf(envelope);
-  const members = recordFields.map(([name, text]) => `"${name}":${text ?? found.get(name) ?? damaged()}`);
-  return `{${members.join(',')}}`;
-}
-
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const COLON = 0x3a;
-const BACKSLASH = 0x5c;
-const OPEN_LIST = 0x5b;
-const CLOSE_LIST = 0x5d;
-const OPEN = 0x7b;
-const CLOSE = 0x7d;
-
-/** Expects JSON.stringify's output without spaces; answers the JSON of the wanted members. */
-function membersOf(text: string): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  if (text.charCodeAt(0) !== OPEN) damaged();
-  for (let at = 1; found.size < wanted.size; at += 1) {
-    const nameEnd = stringEnd(text, at);
-    if (text.charCodeAt(nameEnd) !== COLON) damaged();
-    const end = valueEnd(text, nameEnd + 1);
-    const name = text.slice(at + 1, nameEnd - 1);
-    if (wanted.has(name)) found.set(name, text.slice(nameEnd + 1, end));
-    if (text.charCodeAt(end) !== COMMA) break;
-    at = end;
-  }
-  return found;
-}
-
-/** Index after the value that begins at `from`. */
-function valueEnd(text: string, from: number): number {
-  let depth = 0;
-  for (let at = from; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) at = stringEnd(text, at) - 1;
-    else if (code === OPEN || code === OPEN_LIST) depth += 1;
-    else if (code === CLOSE || code === CLOSE_LIST) {
-      if (depth === 0) return at;
-      depth -= 1;
-    } else if (code === COMMA && depth === 0) return at;
-  }
-  return damaged();
-}
-
-/** Index after the closing quote of the string that begins at `from`. */
-function stringEnd(text: string, from: number): number {
-  if (text.charCodeAt(from) !== QUOTE) damaged();
-  for (let at = from + 1; ; at += 1) {
-    at = text.indexOf('"', at);
-    if (at < 0) damaged();
-    let escapes = 0;
-    while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
-    if (escapes % 2 === 0) return at + 1;
-  }
-}
-
-function damaged(): never {
-  throw new LinesideError('STORAGE_DAMAGED', 'a stored outbox event is no envelope');
-}
+export const wholeElementSql = `CASE WHEN e.category <> '${recordCategory}' THEN e.body
+  WHEN json_valid(e.body) THEN ${recordElement(stored('version'), stored('validFrom'), stored('data'))} END`;

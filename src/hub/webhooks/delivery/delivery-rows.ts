@@ -5,7 +5,7 @@ import type { Connection } from '../../../shared/storage/open.ts';
 import type { Cause, DeliveryState, WebhookStatus } from '../face.ts';
 import type { RunMs } from '../progress.ts';
 import type { Subscription } from '../subscriptions/subscription.ts';
-import { bodyOf, type StoredBody } from './contents.ts';
+import { bodyOf, type StoredBody, versionElementSql, wholeElementSql } from './contents.ts';
 import type { EventHead } from './planning.ts';
 
 export interface PendingDelivery {
@@ -84,6 +84,12 @@ export class DeliveryRows {
     this.sql = statements(connection);
   }
 
+  /** Of an outbox event. undefined: it is lost or damaged. */
+  element(eventId: number): string | undefined {
+    const { versionElement, wholeElement } = this.sql;
+    return versionElement.get(eventId) ?? wholeElement.get(eventId) ?? undefined;
+  }
+
   /** In a transaction. Answers the id of the last delivery. */
   insert(planned: readonly NewDeliveries[], firstId: number, occurredAt: Instant, dueRunMs: RunMs): number {
     const deliveries: (readonly [contentId: number, subscriptionId: number, subscriptionName: string])[] = [];
@@ -143,9 +149,17 @@ function statements(connection: Connection) {
          ELSE octet_length(data) + octet_length(json_quote(business_key)) + octet_length(dictionary) + ${fieldBytes} END AS bytes
        FROM outbox_events e LEFT JOIN record_versions v ON v.id = version_id WHERE e.id > ? ORDER BY e.id LIMIT ?`,
     ),
-    event: connection.prepare<[number], { readonly category: string; readonly body: string | null }>(
-      'SELECT category, body FROM events WHERE id = ?',
-    ),
+    versionElement: connection
+      .prepare<[number], string>(
+        `SELECT ${versionElementSql} FROM outbox_events e JOIN record_versions v ON v.id = version_id WHERE e.id = ?`,
+      )
+      .pluck(),
+    /** In a statement with the one above each event would take 22 us instead of 14. */
+    wholeElement: connection
+      .prepare<[number], string | null>(
+        `SELECT ${wholeElementSql} FROM outbox_events e WHERE e.id = ? AND version_id IS NULL`,
+      )
+      .pluck(),
     insertContent: connection.prepare<
       [Content & { readonly id: number; readonly lastDelivery: number; readonly occurredAt: Instant }]
     >(

@@ -185,12 +185,13 @@ test('an id is never used again, also when the newest deliveries are gone', asyn
   );
 });
 
-test('an event whose version is lost has no delivery, and the others are planned', async (t) => {
+test('an event whose version is lost, or whose stored text is damaged, has no delivery, and the others are planned', async (t) => {
   const { store, planner } = plannerRig(t, {});
-  await emitEach(store, ['a', 'b', 'c']);
-  store.connection.exec('PRAGMA foreign_keys = OFF; DELETE FROM record_versions WHERE id = 2');
+  await emitEach(store, ['a', 'b', 'c', 'd', 'e']);
+  store.connection.exec(`PRAGMA foreign_keys = OFF; DELETE FROM record_versions WHERE id = 2;
+    UPDATE outbox_events SET version_id = NULL, body = '{"schemaVersion":"1' WHERE id = 4`);
   await planner.caughtUp();
-  assert.deepEqual(sentIn(store), ['1: a', '1: gone', '1: c']);
+  assert.deepEqual(sentIn(store), ['1: a', '1: gone', '1: c', '1: gone', '1: e']);
 });
 
 test('with no subscription nothing is written, and the cursor is there when one comes', async (t) => {

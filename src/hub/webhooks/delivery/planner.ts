@@ -9,7 +9,7 @@ import type { Instant } from '../../../shared/base/instant.ts';
 import { FailureLog, Loop } from '../../../shared/base/loop.ts';
 import type { WebhookParts } from '../parts.ts';
 import { Progress } from '../progress.ts';
-import { elementOf, type StoredBody, storedBody } from './contents.ts';
+import { type StoredBody, storedBody } from './contents.ts';
 import type { DeliveryRows, NewDeliveries } from './delivery-rows.ts';
 import { type Draft, type EventHead, type Recipients, recipientsIn, TransactionDrafts } from './planning.ts';
 
@@ -225,9 +225,9 @@ export class Planner {
   }
 
   #element(id: number): string {
-    const event = this.#rows.sql.event.get(id);
-    if (typeof event?.body !== 'string') throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is lost`);
-    return elementOf(event.category, event.body);
+    const element = this.#rows.element(id);
+    if (element === undefined) throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is lost or damaged`);
+    return element;
   }
 
   /** False: the planner is stopped, or nothing was written because the subscriptions changed after planning. */
