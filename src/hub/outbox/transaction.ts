@@ -4,7 +4,15 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { LinesideError } from '../../shared/base/errors.ts';
 import { type Instant, instantAfter, instantOfMs } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
-import { type Author, categoryOf, type OutboxEvent, type Stamp, storedBody } from './event.ts';
+import {
+  type Author,
+  type Category,
+  categoryOf,
+  type OutboxEvent,
+  type Scope,
+  type Stamp,
+  storedBody,
+} from './event.ts';
 
 export interface Change {
   readonly connection: Connection;
@@ -154,19 +162,18 @@ export class Transactions {
 
   /** Returns the characters stored, of the record's version too. Definitions and drafts wait for no topic. */
   insert(id: number, event: OutboxEvent, stamp: Stamp): number {
-    const { txTime, occurredAt } = stamp;
+    const { txTime } = stamp;
     const { scope, dictionary, eventType } = event;
     const body = storedBody(event, stamp);
-    const known = { id, txTime, category: categoryOf(event), scope, dictionary, eventType, body };
-    const row = { ...known, occurredAt: occurredAt === txTime ? null : occurredAt };
+    const common = [id, txTime, categoryOf(event), scope, dictionary, eventType, body] as const;
+    const occurredAt = stamp.occurredAt === txTime ? null : stamp.occurredAt;
     if (event.kind === 'definition') {
-      this.sql.insert.run({ ...row, key: '', action: eventType, versionId: null });
+      this.sql.insert.run(...common, occurredAt, '', eventType, null);
       return body.length;
     }
-    const { businessKey: key, action, versionId, dataChars } = event;
-    this.sql.insert.run({ ...row, key, action, versionId });
+    this.sql.insert.run(...common, occurredAt, event.businessKey, event.action, event.versionId);
     this.sql.wait.run(id);
-    return body.length + dataChars;
+    return body.length + event.dataChars;
   }
 
   audit(at: Instant, actor: string, action: string, subject: string, details: object): void {
@@ -201,10 +208,12 @@ function statements(connection: Connection) {
        FROM progress`,
     ),
     advance: connection.prepare<[Instant, number]>('UPDATE progress SET last_tx_time = ?, last_outbox_id = ?'),
-    insert: connection.prepare<[Readonly<Record<string, string | number | null>>]>(
+    insert: connection.prepare<
+      [number, Instant, Category, Scope, string, string, string, Instant | null, string, string, number | null]
+    >(
       `INSERT INTO outbox_events
-         (id, tx_time, category, scope, dictionary, business_key, action, body, version_id, event_type, occurred_at)
-       VALUES (:id, :txTime, :category, :scope, :dictionary, :key, :action, :body, :versionId, :eventType, :occurredAt)`,
+         (id, tx_time, category, scope, dictionary, event_type, body, occurred_at, business_key, action, version_id)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     wait: connection.prepare<[number]>("INSERT INTO outbox_waiting (id, attempts, last_error) VALUES (?, 0, '')"),
     audit: connection.prepare<[Instant, string, string, string, string]>(

@@ -1,5 +1,6 @@
 /** Writes versions of records, with their events, on any connection. */
 import { LinesideError } from '../../shared/base/errors.ts';
+import type { Instant } from '../../shared/base/instant.ts';
 import type { Connection } from '../../shared/storage/open.ts';
 import type { Change } from '../outbox/change-store.ts';
 import {
@@ -85,18 +86,19 @@ export class RecordWriter {
   ): RecordVersion {
     const { txTime, changedBy, changeReason } = change.stamp;
     const { text, ...said } = next;
+    const { validFrom, validTo } = said;
     const version = (newest?.version ?? 0) + 1;
-    const row = {
-      previousId: newest?.id ?? null,
+    const by = [txTime, changedBy, changeReason] as const;
+    const { lastInsertRowid } = this.#sql.version.run(
+      newest?.id ?? null,
       version,
       action,
-      ...said,
-      txTime,
-      changedBy,
-      changeReason,
-      data: text,
-    };
-    const id = Number(this.#sql.version.run(row).lastInsertRowid);
+      validFrom,
+      validTo,
+      ...by,
+      text,
+    );
+    const id = Number(lastInsertRowid);
     this.#sql.put.run(dictionary.id, businessKey, version, action === 'closed' ? 1 : 0, id);
     const { name, scope } = dictionary;
     change.emit({
@@ -133,10 +135,10 @@ export function writeStatements(connection: Connection) {
        ON CONFLICT (dictionary_id, business_key)
        DO UPDATE SET version = excluded.version, closed = excluded.closed, newest_id = excluded.newest_id`,
     ),
-    version: connection.prepare<[Readonly<Record<string, string | number | null>>]>(
+    version: connection.prepare<[number | null, number, Action, Instant, Instant, Instant, string, string, string]>(
       `INSERT INTO record_versions
          (previous_id, version, action, valid_from, valid_to, tx_time, changed_by, change_reason, data)
-       VALUES (:previousId, :version, :action, :validFrom, :validTo, :txTime, :changedBy, :changeReason, :data)`,
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
   };
 }
