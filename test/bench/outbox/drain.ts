@@ -14,8 +14,8 @@ const AIM = 0.7;
 export const drain: Row = {
   name: 'drain',
   whyMissed:
-    'In a profile, reading the rows, whose events SQLite makes, has 15 % of the time, garbage 15 %, marking 9 %; the ' +
-    "largest of the rest are node-rdkafka's produce and poll, which the peer needs as well. Tried: larger groups of " +
+    'In a profile, reading the rows, whose events SQLite makes, has 12 % of the time, garbage 13 %, marking 7 % and its ' +
+    "commits 10 %; node-rdkafka's produce and poll, which the peer needs as well, have 15 %. Tried: larger groups of " +
     'marks saved nothing (src/hub/outbox/publisher).',
   async run({ quick, say }) {
     const rows = quick ? 50_000 : 200_000;
