@@ -113,6 +113,9 @@ const DEAD_AIM = 0.95;
 
 const dead: Row = {
   name: 'dead',
+  whyMissed:
+    'Planning is in the measured 2.5 s: the 80,000 deliveries to the silent subscribers are stored in 0.17 s of them, 2 us ' +
+    'each (the row of planning for 100 subscriptions). From table to table the ratio was 0.88 to 1.13.',
   async run({ quick, say }) {
     const [rounds, count] = quick ? [1, 500] : [5, 4_000];
     const subscriber = await startSubscriber(count);
