@@ -280,10 +280,15 @@ class Mover {
     const isOne = firstEvent === lastEvent && events === 1;
     const filter = { firstEvent, lastEvent, scopes, dictionaries, actions, categories };
     const ids = isOne ? [firstEvent] : this.#sql.eventIds.all(filter);
-    const elements = ids.map((id) => this.#sql.element.get(id)).filter((element) => element !== undefined);
-    if (elements.length !== events) return undefined;
-    if (elements.includes(null)) throw new LinesideError('STORAGE_DAMAGED', 'one of its events is damaged');
-    return elements.join(',');
+    const elements = ids.map((id) => this.#element(id)).filter((element) => element !== undefined);
+    return elements.length === events ? elements.join(',') : undefined;
+  }
+
+  /** undefined: the event is gone. */
+  #element(id: number): string | undefined {
+    const element = this.#sql.element.get(id);
+    if (element === null) throw new LinesideError('STORAGE_DAMAGED', `outbox event ${id} is damaged`);
+    return element;
   }
 }
 

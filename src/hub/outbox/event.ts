@@ -112,7 +112,7 @@ export interface Stamp extends Author {
 }
 
 /** Of the event; a major increase is a breaking change. That of a record's event stands in the view `events`. */
-const schemaVersion = '1.0.0';
+export const schemaVersion = '1.0.0';
 
 /** JSON that is stored: of a record what its version does not have, of a definition or draft all that is sent. */
 export function storedBody(event: OutboxEvent, stamp: Stamp): string {

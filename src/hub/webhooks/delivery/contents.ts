@@ -4,6 +4,7 @@
  */
 import { constants, deflateSync, inflateSync } from 'node:zlib';
 import type { Instant } from '../../../shared/base/instant.ts';
+import { schemaVersion } from '../../outbox/event.ts';
 import { actions, type Delivery } from '../face.ts';
 import { recordCategory } from '../subscriptions/subscription.ts';
 
@@ -64,7 +65,7 @@ export function firstEventOf(begin: StoredBody): EventHead | undefined {
 
 /** SQL: the element of a record's event. Webhooks have one type of it, for bulk imports too. NULL if one of the values is. */
 const recordElement = (version: string, validFrom: string, data: string): string =>
-  `'{"schemaVersion":"1.0.0","eventType":"dictionary.changed","dictionary":"' || e.dictionary || '","businessKey":' ||
+  `'{"schemaVersion":"${schemaVersion}","eventType":"dictionary.changed","dictionary":"' || e.dictionary || '","businessKey":' ||
    json_quote(e.business_key) || ',"action":"' || e.action || '","version":' || ${version} || ',"validFrom":' || ${validFrom} ||
    ',"data":' || ${data} || '}'`;
 /** SQL: the element of a record's event `e`, made of its version `v`. */
