@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, describe, test } from 'node:test';
 import type { ElementHandle } from 'puppeteer-core';
@@ -88,18 +89,27 @@ describe('the console: the port', { skip: browserMissing }, () => {
     await focusIs(opened, 'button: Open…');
   });
 
-  test('text typed while a packet is in flight stays in the field', async () => {
+  test('text typed while a packet is in flight, and while the name of the box is loaded, stays in the field', async () => {
     await openSimulated(product.box);
     const opened = await product.enter('technician');
     const { page } = opened;
-    const held = Promise.withResolvers<() => void>();
-    await opened.intercept(/\/line\/send$/, (request) => held.resolve(() => void request.continue()));
+    const [sent, name] = [Promise.withResolvers<() => void>(), Promise.withResolvers<() => void>()];
+    await opened.intercept(/\/line\/send$|\/healthz$/, (request) => {
+      const held = request.url().endsWith('/healthz') ? name : sent;
+      held.resolve(() => void request.continue());
+    });
+    await page.reload({ waitUntil: 'domcontentloaded' });
+    const letName = await name.promise;
     await opened.fill('Text', 'ID?\\r');
     await page.keyboard.press('Enter');
-    const letGo = await held.promise;
-    await page.keyboard.type('the next');
+    const letSend = await sent.promise;
+    await page.keyboard.type('the ');
+    letName();
+    await opened.sees(hostname(), '.bar');
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve, 0))));
+    await page.keyboard.type('next');
     await page.keyboard.press('Enter');
-    letGo();
+    letSend();
     await opened.sees('4 bytes sent', '.send');
     await opened.sees('LINESIDE-SIM', '.rows');
     assert.equal(await page.$eval('.send input', (one) => one.value), 'the next');

@@ -200,10 +200,12 @@ function Shell({ onSignOut }: { onSignOut: () => void }): JSX.Element {
       place === undefined
         ? name
         : `${[...place.parts].reverse().concat(text.shell.sections[place.section]).join(' · ')} – ${name}`;
+  }, [place, name]);
+  useEffect(() => {
     // A screen reader reads the view after a change of view, not after the page was loaded.
     if (!first.current) focusHeading();
     first.current = false;
-  }, [place, name]);
+  }, [place]);
   return (
     <LineContext.Provider value={line}>
       <AlertContext.Provider value={alerts}>
