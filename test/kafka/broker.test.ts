@@ -123,6 +123,28 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
     assert.equal(outcome.kind === 'refused' && !outcome.permanent && /does not exist/.test(outcome.reason), true);
   });
 
+  it('looks for a missing topic again, though no message asks for it', async () => {
+    const late = topicSpec('created-later');
+    const { broker } = await met(optionsFor(kafka.plain, { topics: [late], createTopics: false }));
+    assert.equal(broker.state().topics[0]?.partitions, 0);
+    await kafka.admin.createTopic(late.name, 3, late.config);
+    await until('it is found', () => broker.state().topics[0]?.partitions === 3);
+    assert.deepEqual(broker.state().topics[0]?.lacks, []);
+  });
+
+  it('may name no broker for a while, not even itself: the connection stays', async () => {
+    // Between two heartbeats its controller takes it for dead, as one that was frozen.
+    const dozing = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '3000' };
+    const { plain } = await startBroker(dozing);
+    const topic = topicSpec('dozing');
+    const { log, send } = await met(optionsFor(plain, { topics: [topic] }));
+    log.length = 0;
+    const answer = await until('such an answer', () => log.find((line) => line.includes('not connected')), 60_000);
+    assert.match(answer, /does not respond \(local: partial response\)/);
+    let id = 0;
+    await until('it continues', async () => (await send({ id: ++id, topic: topic.name })).kind === 'acknowledged');
+  });
+
   it('replaces its producer after a fatal error, loses nothing by it, and says what is wrong', async () => {
     // A user who may write no topic at all gets no producer id: for librdkafka the end of that producer.
     const nobody = { username: users.nobody.name, password: users.nobody.password };
