@@ -1,4 +1,5 @@
 /** The topics as last checked: what each lacks of its specification, and when they are checked again. */
+import { backoffMs } from '../../shared/base/backoff.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { messageOf } from '../../shared/base/errors.ts';
 import type { Logger } from '../../shared/base/logger.ts';
@@ -8,7 +9,10 @@ import { clientSettings } from './settings.ts';
 
 /** A check takes two connections of its own: at five minutes, 100,000 boxes would make 700 a second. */
 const CHECK_EVERY_MS = 3_600_000;
-/** After a connection, or when a report says that a topic is missing, the topics are checked, but not more often than this. */
+/**
+ * After a connection, or when a report says that a topic is missing, the topics are checked, but not more often than this. While one
+ * is missing or its settings are not known, the pause doubles from here.
+ */
 const CHECK_AGAIN_MS = 5_000;
 /**
  * A broker that was unreachable for less than this is assumed to have the same topics: they are checked later, so that each box
@@ -39,6 +43,8 @@ export class Topics {
   readonly #logger: Logger;
   #topics: readonly CheckedTopic[] = [];
   #checkedMs = Number.NEGATIVE_INFINITY;
+  #pauseMs = CHECK_EVERY_MS;
+  #failures = 0;
   #soon = false;
   #lostMs: number | undefined;
   /** After a brief loss of the connection: when they are checked. */
@@ -86,7 +92,7 @@ export class Topics {
   /** Monotonic milliseconds of the next check. */
   dueMs(connecting = false): number {
     if (this.#laterMs !== undefined && !this.#soon) return this.#laterMs;
-    return this.#checkedMs + (this.#soon || connecting ? CHECK_AGAIN_MS : CHECK_EVERY_MS);
+    return this.#checkedMs + (this.#soon || connecting ? CHECK_AGAIN_MS : this.#pauseMs);
   }
 
   /** Never rejects: the report of a topic contains why it could not be checked. */
@@ -103,8 +109,12 @@ export class Topics {
     this.#checkedMs = this.#clock.monoMs();
     for (const topic of found) this.#log(topic);
     this.#topics = found;
-    // Other brokers of a cluster learn of a new topic later.
-    if (found.some(({ created, limitBytes }) => created && limitBytes === undefined)) this.#soon = true;
+    // Also of one that was created: other brokers of a cluster learn of it later.
+    const isKnown = found.every(({ limitBytes }) => limitBytes !== undefined);
+    this.#failures = isKnown ? 0 : this.#failures + 1;
+    this.#pauseMs = isKnown
+      ? CHECK_EVERY_MS
+      : backoffMs(this.#failures - 1, CHECK_AGAIN_MS, CHECK_EVERY_MS, this.#random);
   }
 
   #log(topic: CheckedTopic): void {
