@@ -28,6 +28,7 @@ import {
   outcomeOf,
   type SentMessage,
   thrownOutcome,
+  unanswered,
 } from './librdkafka-errors.ts';
 import { Outstanding, SendWindow } from './send-window.ts';
 import { BATCH_BYTES, MESSAGE_OVERHEAD_BYTES, QUEUE_MESSAGES } from './settings.ts';
@@ -201,8 +202,8 @@ export class KafkaBroker implements Broker {
         this.#reached();
         await this.#idle(over, signal);
       } else {
-        if (this.#connected) this.#disconnected(`the broker does not respond (${fault.text})`);
-        else this.#fault.noAnswer(fault.text);
+        if (this.#connected) this.#disconnected(unanswered(fault));
+        else this.#fault.noAnswer(unanswered(fault));
         await pause(this.#clock, UNREACHABLE_PAUSE_MS, signal);
       }
     }

@@ -51,8 +51,8 @@ export class ConnectionFault {
   }
 
   /** No broker answered; a line of librdkafka's log may have given a better reason. */
-  noAnswer(text: string): void {
-    if (this.reason === CONNECTING) this.setReason(`no broker answers at ${this.#of.bootstrap} (${text})`);
+  noAnswer(reason: string): void {
+    if (this.reason === CONNECTING) this.setReason(`${this.#of.bootstrap}: ${reason}`);
   }
 
   /** Nothing is logged or diagnosed afterwards. */

@@ -130,6 +130,14 @@ function explained(text: string, topic: string): string {
   }
 }
 
+/** Why a probe found no broker, in the words of librdkafka and, where these mislead, for the operator. */
+export function unanswered({ text }: Fault): string {
+  // A broker has answered.
+  return text === 'local: partial response'
+    ? `the cluster has no broker that is ready: it starts, was frozen, or has lost its controller (${text})`
+    : `no broker answers (${text})`;
+}
+
 /** Why there is no connection: patterns of lines of librdkafka's log, and the reason for the operator. */
 const troubles: readonly (readonly [RegExp, string])[] = [
   [
