@@ -24,6 +24,7 @@ import {
   isAllDown,
   isFatal,
   isLimitOutdated,
+  isNoneReady,
   isTopicMissing,
   outcomeOf,
   type SentMessage,
@@ -43,6 +44,8 @@ const SILENCE_MS = 10_000;
 const PROBE_LIMIT_MS = 3_000;
 /** While the broker is unreachable, this is the pause between two probes. */
 const UNREACHABLE_PAUSE_MS = 500;
+/** A broker that answers that none is ready costs 390 bytes a probe, 67 MB a day: then the pause doubles up to this. */
+const NONE_READY_PAUSE_MS = 5_000;
 /** stop() resolves at the latest this long after its limit. */
 const CLOSE_LIMIT_MS = 900;
 const DRAIN_POLL_MS = 10;
@@ -51,6 +54,7 @@ export class KafkaBroker implements Broker {
   readonly #options: KafkaOptions;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #random: () => number;
   readonly #fault: ConnectionFault;
   readonly #topics: Topics;
   readonly #outstanding = new Outstanding();
@@ -80,6 +84,7 @@ export class KafkaBroker implements Broker {
     this.#options = options;
     this.#clock = clock;
     this.#logger = logger;
+    this.#random = random;
     this.#fault = new ConnectionFault(options, clock, logger);
     this.#topics = new Topics(options, clock, random, logger);
     this.#window = new SendWindow(options.queueBytes, options.messageTimeoutMs);
@@ -188,10 +193,12 @@ export class KafkaBroker implements Broker {
   /** Watches the connection and checks the topics while the producer is usable. */
   async #watch(session: Session, signal: AbortSignal): Promise<void> {
     const over = (): boolean => signal.aborted || this.#fatal;
+    let noneReady = 0;
     while (!over()) {
       const fault = await session.probe(PROBE_LIMIT_MS);
       if (over()) break;
       if (fault === undefined) {
+        noneReady = 0;
         this.#heardMs = this.#clock.monoMs();
         if (!this.#connected) this.#topics.reconnected();
         if (this.#clock.monoMs() >= this.#topics.dueMs(!this.#connected)) {
@@ -204,7 +211,9 @@ export class KafkaBroker implements Broker {
       } else {
         if (this.#connected) this.#disconnected(unanswered(fault));
         else this.#fault.noAnswer(unanswered(fault));
-        await pause(this.#clock, UNREACHABLE_PAUSE_MS, signal);
+        noneReady = isNoneReady(fault) ? noneReady + 1 : 0;
+        const pauseMs = backoffMs(noneReady, UNREACHABLE_PAUSE_MS, NONE_READY_PAUSE_MS, this.#random);
+        await pause(this.#clock, pauseMs, signal);
       }
     }
     if (!signal.aborted) this.#replace();

@@ -130,10 +130,15 @@ function explained(text: string, topic: string): string {
   }
 }
 
+/** A broker has answered that none is ready, not even itself. */
+export function isNoneReady({ text }: Fault): boolean {
+  return text === 'local: partial response';
+}
+
 /** Why a probe found no broker, in the words of librdkafka and, where these mislead, for the operator. */
-export function unanswered({ text }: Fault): string {
-  // A broker has answered.
-  return text === 'local: partial response'
+export function unanswered(fault: Fault): string {
+  const { text } = fault;
+  return isNoneReady(fault)
     ? `the cluster has no broker that is ready: it starts, was frozen, or has lost its controller (${text})`
     : `no broker answers (${text})`;
 }
