@@ -61,12 +61,16 @@ async function stalledLine(): Promise<StalledLine> {
   const before = Number((await client.line.getStatus({})).log?.headId);
   const payload = Buffer.alloc(FILLER_BYTES, FILLER);
   // On a busy machine gRPC's own end of the deadline may come before the answer.
-  await client.serial.sendPacket({ payload }, { metadata: fillerDeadline }).catch(() => {});
+  const answer = await client.serial.sendPacket({ payload }, { metadata: fillerDeadline }).then(
+    ({ error }) => error,
+    (error: unknown) => String(error),
+  );
   const filler = await until('the filler in the log', async () =>
     (await everythingAfter(client, before)).find(({ entry }) => entry?.dir === TX),
   );
   const accepted = filler.entry?.rawData?.length ?? 0;
   assert.ok(accepted > 0 && accepted < FILLER_BYTES, `${accepted}`);
+  assert.match(answer, new RegExp(`${accepted} of ${FILLER_BYTES} bytes had reached the port|DEADLINE_EXCEEDED`));
   const counters = async (): Promise<{ queued: number; failed: number }> => {
     const { counters: now } = await client.line.getStatus({});
     return { queued: Number(now?.txQueuedPackets), failed: Number(now?.txFailedPackets) };

@@ -137,11 +137,12 @@ describe('a broker at work', { skip: brokerMissing, concurrency: true }, () => {
     const dozing = { 'broker.session.timeout.ms': '1000', 'broker.heartbeat.interval.ms': '3000' };
     const { plain, kill } = await startBroker(dozing);
     const topic = topicSpec('dozing');
-    const { log, send } = await met(optionsFor(plain, { topics: [topic] }));
+    const { connected, log, send } = await met(optionsFor(plain, { topics: [topic] }));
     log.length = 0;
     const answer = /has no broker that is ready.*\(local: partial response\)/;
     await until('such an answer', () => log.some((line) => answer.test(line) || line.includes('is lost')), 60_000);
     assert.doesNotMatch(log.join(''), /is lost/);
+    await connected();
     let id = 0;
     await until('it continues', async () => (await send({ id: ++id, topic: topic.name })).kind === 'acknowledged');
     await kill();
